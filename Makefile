@@ -1,0 +1,40 @@
+# make report | make test | make lint | make gpu-test | make tables
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export OMP_NUM_THREADS ?= 1
+
+report: $(READY)  ## the main job: every configured workload, ending in reports/index.html
+	$(BIN)/snakemake --quiet rules
+	@echo "report: reports/index.html"
+
+test: $(READY)  ## the tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(READY)  ## style, types, layers, workflow
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakemake --lint
+
+gpu-test: $(READY)  ## the tests that need an NVIDIA GPU, and what this machine can resolve
+	$(BIN)/python -m pytest -m gpu
+	$(BIN)/phasewise doctor
+
+tables: $(READY)  ## renew what is generated: the README's table and docs/findings.md
+	$(BIN)/phasewise report --readme README.md
+	$(BIN)/python -m phasewise.analyse.catalogue docs/findings.md
+
+$(READY): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $$(command -v $(PYTHON) || command -v python3) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	# torch first: the other packages then take the build that is there
+	$(BIN)/python -m pip install --quiet $$(grep '^torch==' requirements.lock)
+	$(BIN)/python -m pip install --quiet -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	touch $(READY)
+
+.PHONY: report test lint gpu-test tables

@@ -1,0 +1,43 @@
+import os
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version, validate
+
+min_version("9.18")
+
+# rules call `python`: the one that runs this file
+os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+
+
+configfile: "workflow/config.yaml"
+
+
+validate(config, "workflow/schemas/config.schema.yaml")
+
+# the command line's `--resources` would otherwise drop the limit that keeps measurements apart
+workflow.global_resources.setdefault("gpu", 1)
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/prepare.smk"
+include: "workflow/rules/validate.smk"
+include: "workflow/rules/measure.smk"
+include: "workflow/rules/profile.smk"
+include: "workflow/rules/export.smk"
+include: "workflow/rules/analyse.smk"
+include: "workflow/rules/report.smk"
+
+
+container: "docker://condaforge/miniforge3"
+
+
+rule all:
+    default_target: True
+    input:
+        "reports/index.html",
+        "reports/index.md",
+
+
+onstart:
+    hold_project()

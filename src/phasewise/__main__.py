@@ -1,0 +1,5 @@
+"""`python -m phasewise`."""
+
+from phasewise.cli import main
+
+main()

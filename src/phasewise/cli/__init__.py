@@ -1,0 +1,41 @@
+"""The command line: one subcommand a stage, each a thin call that reads records, calls one function, writes one record."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from phasewise.cli.explore import init, try_variant
+from phasewise.cli.keep import retry, run
+from phasewise.cli.machine import doctor
+from phasewise.cli.stages import analyse, export, measure, plan, prepare, profile, report, validate
+from phasewise.records.errors import UserError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="phasewise")
+def commands() -> None:
+    """Make a PyTorch workload fast one phase at a time, and prove each step."""
+
+
+for command in (plan, prepare, validate, measure, profile, export, analyse, report, init, try_variant, doctor, retry, run):
+    commands.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point: errors that a user can cure are one sentence, exit code 2, without a traceback."""
+    try:
+        commands.main(args=arguments, standalone_mode=False)
+    except UserError as error:
+        click.echo(f"phasewise: {error}", err=True)
+        sys.exit(2)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("phasewise: interrupted", err=True)
+        sys.exit(130)

@@ -1,0 +1,104 @@
+"""Starting a workload of one's own, and trying a variant outside the graph."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+import msgspec
+
+from phasewise.cli.project import hold_machine, load_configuration, project_layout
+from phasewise.environment import commit, detect
+from phasewise.model.layout import WORKLOAD_NAME, check_name
+from phasewise.records.base import Scalar
+from phasewise.records.errors import PlanError
+from phasewise.records.plan import Kind, VariantPlan
+
+TEMPLATE = Path(__file__).with_name("template.py")
+CONFIG = """# What to run; the comments in the package's own workflow/config.yaml explain every key.
+workloads:
+  {name}: {{source: {name}.py}}
+"""
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--name", default="my_workload", show_default=True, help="Name of the workload and of its file.")
+def init(folder: Path, name: str) -> None:
+    """Write a workload that runs, and the configuration for it, into FOLDER."""
+    check_name(name, WORKLOAD_NAME, "--name")
+    file, config = folder / f"{name}.py", folder / "workflow" / "config.yaml"
+    for path in (file, config):
+        if path.exists():
+            raise PlanError(f"{path}: exists already; choose another folder or --name")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(TEMPLATE.read_text())
+    config.write_text(CONFIG.format(name=name))
+    click.echo(f"wrote {file} and {config}; now: cd {folder} && phasewise run")
+
+
+@click.command("try")
+@click.argument("workload")
+@click.argument("variant")
+@click.option("--case", help="One case instead of all.")
+@click.option("--set", "changes", multiple=True, metavar="SWITCH=VALUE", help="Change a switch for this try only.")
+def try_variant(workload: str, variant: str, case: str | None, changes: tuple[str, ...]) -> None:
+    """Take one variant through all stages in seconds, outside the graph; nothing is put on record."""
+    from phasewise.cli.attempt import attempt, describe_attempt
+    from phasewise.plan import plan_runs
+
+    layout = project_layout()
+    configuration = load_configuration(layout)
+    chosen = [options for options in configuration.workloads if options.name == workload]
+    if not chosen:
+        known = ", ".join(options.name for options in configuration.workloads)
+        raise PlanError(f"try: workload {workload!r} is not in the configuration; choose among {known}")
+    import dataclasses
+
+    machine = detect(configuration.device)
+    planned = plan_runs(dataclasses.replace(configuration, workloads=(chosen[0],)), layout.root, machine)[0]
+    plans = {plan.variant: plan for plan in planned.variants}
+    if variant not in plans:
+        raise PlanError(f"try: variant {variant!r} is not planned; choose among {', '.join(plans)}")
+    plan = _change(_choose(plans[variant], case), changes)
+    plans = {name: _choose(other, case) for name, other in plans.items()} | {variant: plan}
+    with tempfile.TemporaryDirectory() as folder, hold_machine(machine.device):
+        found = attempt(plan, plans, planned, machine, layout, Path(folder), commit(layout.root))
+    click.echo(describe_attempt(found))
+    click.echo("not on record: run the graph to keep a result")
+
+
+def _choose(plan: VariantPlan, case: str | None) -> VariantPlan:
+    if case is None:
+        return plan
+    cases = tuple(planned for planned in plan.cases if planned.case == case)
+    if not cases and plan.kind is not Kind.BASELINE:
+        return plan
+    if not cases:
+        raise PlanError(f"try: case {case!r} is unknown; choose among {', '.join(planned.case for planned in plan.cases)}")
+    return msgspec.structs.replace(plan, cases=cases)
+
+
+def _change(plan: VariantPlan, changes: tuple[str, ...]) -> VariantPlan:
+    """The plan with switches overridden; raises PlanError for an unknown switch or a value of another type."""
+    values: dict[str, Scalar] = {}
+    for change in changes:
+        name, separator, text = change.partition("=")
+        if not separator or name not in plan.switches:
+            raise PlanError(f"--set {change!r}: write SWITCH=VALUE with a switch of {', '.join(plan.switches)}")
+        values[name] = _parse(text, plan.switches[name], change)
+    cases = tuple(msgspec.structs.replace(case, switches={**case.switches, **values}) for case in plan.cases)
+    return msgspec.structs.replace(plan, cases=cases, switches={**plan.switches, **values})
+
+
+def _parse(text: str, like: Scalar, change: str) -> Scalar:
+    if isinstance(like, str):
+        return text
+    try:
+        value = msgspec.json.decode(text.lower())
+    except msgspec.DecodeError:
+        value = None
+    if type(value) is not type(like) and not (isinstance(like, float) and type(value) is int):
+        raise PlanError(f"--set {change!r}: a value of type {type(like).__name__} is needed")
+    return type(like)(value)

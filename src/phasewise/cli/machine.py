@@ -1,0 +1,24 @@
+"""`phasewise doctor`: what this machine can resolve, and what it lacks."""
+
+from __future__ import annotations
+
+import click
+
+from phasewise.cli.project import hold_machine, project_layout
+from phasewise.environment import detect
+from phasewise.store import write
+
+
+@click.command()
+@click.option("--repeats", default=5, show_default=True, help="A/A comparisons, and comparisons with a planted slow-down.")
+@click.option("--planted", type=float, help="Planted slow-down as a fraction; by default 0.02 on a GPU, 0.2 on a CPU.")
+def doctor(repeats: int, planted: float | None) -> None:
+    """Measure the noise floor of this machine, find a planted slow-down, and say what is missing and its cure."""
+    from phasewise.measure.doctor import describe_doctor, examine
+
+    layout = project_layout()
+    machine = detect()
+    with hold_machine(machine.device):
+        found = examine(machine, repeats=repeats, planted=planted)
+    write(found, layout.machine(machine.device).with_suffix(".doctor.json"))
+    click.echo(describe_doctor(found))

@@ -1,0 +1,110 @@
+"""What the subcommands share: the project's folder, its records, its lock."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from phasewise.model.configuration import CONFIG, SCHEMA, Configuration, read_configuration
+from phasewise.model.layout import Layout
+from phasewise.records.base import Record
+from phasewise.records.errors import PlanError, UserError
+from phasewise.records.machine import Machine
+from phasewise.records.plan import RunPlan, VariantPlan
+from phasewise.store import read, read_if_there
+
+R = TypeVar("R", bound=Record)
+
+
+def project_layout() -> Layout:
+    """The project is the folder that the command is called in."""
+    return Layout(Path.cwd())
+
+
+def find_schema(root: Path) -> Path:
+    """The project's own schema, else the one beside the package's sources."""
+    own = root / SCHEMA
+    return own if own.is_file() else Path(__file__).parents[3] / SCHEMA
+
+
+def load_configuration(layout: Layout) -> Configuration:
+    """Configuration of the project; raises PlanError."""
+    return read_configuration(layout.root / CONFIG, find_schema(layout.root))
+
+
+def load_run(layout: Layout, workload: str, run: str) -> RunPlan:
+    """The run's plan.
+
+    Raises:
+        PlanError: nothing of that name has been planned; says what has.
+    """
+    path = layout.run(workload, run) / "plan.json"
+    if not path.is_file():
+        known = sorted(str(other.parent.relative_to(layout.root / "profiles" / "records")) for other in _run_plans(layout))
+        raise PlanError(
+            f"{workload}/{run}: no such run is planned; choose among {', '.join(known) or 'none'}, or call `phasewise plan`"
+        )
+    return read(path, RunPlan)
+
+
+def load_variant(layout: Layout, workload: str, run: str, variant: str) -> VariantPlan:
+    """The variant's plan; raises PlanError as `load_run` does."""
+    story = load_run(layout, workload, run)
+    known = [row.variant for row in story.variants]
+    if variant not in known:
+        raise PlanError(f"{workload}/{run}: variant {variant!r} is not planned; choose among {', '.join(known)}")
+    return read(layout.records(workload, run, variant) / "plan.json", VariantPlan)
+
+
+def load_machine(layout: Layout, device: str) -> Machine:
+    """The machine's record, with its peaks; raises RecordError if prepare has not run."""
+    return read(layout.machine(device), Machine)
+
+
+def load_all(layout: Layout, story: RunPlan, file: str, kind: type[R]) -> dict[str, R]:
+    """Records of one kind by variant; those that are not there are left out."""
+    found = {}
+    for row in story.variants:
+        record = read_if_there(layout.records(story.workload, story.run, row.variant) / file, kind)
+        if record is not None:
+            found[row.variant] = record
+    return found
+
+
+@contextlib.contextmanager
+def hold_machine(device: str) -> Iterator[None]:
+    """Wait until no other Phasewise run on this machine measures, then keep others out."""
+    folder = Path(os.environ.get("PHASEWISE_LOCK_DIR", tempfile.gettempdir()))
+    path = folder / f"phasewise-{device}.lock"
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+    except OSError as error:
+        raise UserError(
+            f"{path}: the lock that keeps two runs from measuring at once can't be opened ({error.strerror}); "
+            "set PHASEWISE_LOCK_DIR to a folder that you may write to"
+        ) from error
+    try:
+        waited = time.monotonic()
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= waited:
+                    print("another run is measuring on this machine; waiting for it", file=sys.stderr, flush=True)
+                    waited = time.monotonic() + 30
+                time.sleep(0.2)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _run_plans(layout: Layout) -> list[Path]:
+    return list((layout.root / "profiles" / "records").glob("*/*/plan.json"))

@@ -1,0 +1,237 @@
+"""The stages as subcommands: what the rules of the graph call, and a person can call too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from phasewise.cli.budget import must_fit
+from phasewise.cli.project import (
+    hold_machine,
+    load_all,
+    load_configuration,
+    load_machine,
+    load_run,
+    load_variant,
+    project_layout,
+)
+from phasewise.environment import commit, detect
+from phasewise.records.analyse import VariantAnalysis
+from phasewise.records.export import Export
+from phasewise.records.measure import Measurement
+from phasewise.records.plan import PreparePlan, VariantPlan
+from phasewise.records.prepare import Prepared
+from phasewise.records.profile import Profile
+from phasewise.records.validate import Validation
+from phasewise.store import read, read_if_there, write, write_bytes, write_if_changed
+
+WORKLOAD = click.argument("workload")
+RUN = click.argument("run")
+VARIANT = click.argument("variant")
+
+
+@click.command()
+@click.option("--quiet", is_flag=True, help="Write the plans and list nothing.")
+def plan(quiet: bool) -> None:
+    """Write the plan of every workload that workflow/config.yaml names, and list its variants."""
+    from phasewise.plan import plan_runs, write_plans
+
+    layout = project_layout()
+    configuration = load_configuration(layout)
+    machine = detect(configuration.device)
+    for planned in plan_runs(configuration, layout.root, machine):
+        write_plans(planned, layout)
+        if quiet:
+            continue
+        click.echo(f"{planned.run_plan.workload}/{planned.run_plan.run}: {planned.run_plan.summary}")
+        for variant in planned.variants:
+            cases = ", ".join(case.case for case in variant.cases)
+            why = f"  ({variant.skip or variant.untimed})" if variant.skip or variant.untimed else ""
+            click.echo(f"  {variant.variant:<28} on {variant.parent or '-':<28} {cases}{why}")
+
+
+@click.command()
+@click.argument("workload", required=False)
+@click.argument("run", required=False)
+@click.option("--machine", "device", help="Measure the peaks of this machine instead, under this device name.")
+def prepare(workload: str | None, run: str | None, device: str | None) -> None:
+    """Make a workload's artifacts, or measure the machine's peaks (--machine)."""
+    layout = project_layout()
+    if device is not None:
+        from phasewise.prepare.machine import prepare_machine
+
+        must_fit("machine", layout, 60)
+        with hold_machine(device):
+            write(prepare_machine(detect("cpu" if device == "cpu" else "auto")), layout.machine(device))
+        return
+    if workload is None or run is None:
+        raise click.UsageError("name a workload and a run, or give --machine")
+    from phasewise.prepare.workload import prepare_workload
+
+    folder = layout.run(workload, run)
+    load_run(layout, workload, run)
+    write(prepare_workload(read(folder / "prepare.plan.json", PreparePlan), layout), folder / "prepare.json")
+
+
+@click.command()
+@WORKLOAD
+@RUN
+@VARIANT
+def validate(workload: str, run: str, variant: str) -> None:
+    """Hold a variant against the float64 reference: the gate before any timing."""
+    from phasewise.validate import validate_variant
+
+    layout = project_layout()
+    story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    must_fit(f"validate {variant}", layout, 120)
+    with hold_machine(story.device):
+        record = validate_variant(
+            planned,
+            load_all(layout, story, "plan.json", VariantPlan),
+            load_all(layout, story, "validate.json", Validation),
+            root=layout.root,
+            machine=load_machine(layout, story.device).identity,
+            commit=commit(layout.root),
+        )
+    write(record, layout.records(workload, run, variant) / "validate.json")
+    for case in record.cases:
+        click.echo(f"{variant} {case.case}: {case.outcome} {case.message}")
+
+
+@click.command()
+@WORKLOAD
+@RUN
+@VARIANT
+def measure(workload: str, run: str, variant: str) -> None:
+    """Time a variant beside its parent and the baseline, in interleaved rounds of paired processes."""
+    from phasewise.measure import measure_variant
+
+    layout = project_layout()
+    story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    must_fit(f"measure {variant}", layout, planned.budget.seconds * len(planned.cases) / 2)
+    with hold_machine(story.device):
+        record = measure_variant(
+            planned,
+            load_all(layout, story, "plan.json", VariantPlan),
+            load_all(layout, story, "validate.json", Validation),
+            root=layout.root,
+            machine=load_machine(layout, story.device).identity,
+            commit=commit(layout.root),
+        )
+    write(record, layout.records(workload, run, variant) / "measure.json")
+    for case in record.cases:
+        click.echo(f"{variant} {case.case}: {len(case.rounds)} rounds, {case.stopped or (case.skipped and case.skipped.message)}")
+
+
+@click.command()
+@WORKLOAD
+@RUN
+@VARIANT
+def profile(workload: str, run: str, variant: str) -> None:
+    """Capture where the time of a step goes; the captures go to profiles/captures."""
+    from phasewise.profile import profile_variant
+
+    layout = project_layout()
+    story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    must_fit(f"profile {variant}", layout, 60 * len(planned.cases))
+    gate = read_if_there(layout.records(workload, run, variant) / "validate.json", Validation)
+    with hold_machine(story.device):
+        record = profile_variant(
+            planned,
+            gate,
+            machine=load_machine(layout, story.device),
+            root=layout.root,
+            captures=layout.captures(workload, run, variant),
+            commit=commit(layout.root),
+        )
+    write(record, layout.records(workload, run, variant) / "profile.json")
+
+
+@click.command()
+@WORKLOAD
+@RUN
+@VARIANT
+def export(workload: str, run: str, variant: str) -> None:
+    """Write a variant as torch.export, AOTInductor, ONNX and TensorRT; reload, compare and time each."""
+    from phasewise.export import export_variant
+
+    layout = project_layout()
+    story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    must_fit(f"export {variant}", layout, 120 * len(planned.cases))
+    gate = read_if_there(layout.records(workload, run, variant) / "validate.json", Validation)
+    with hold_machine(story.device):
+        record = export_variant(
+            planned,
+            gate,
+            root=layout.root,
+            folder=layout.exports(workload, run, variant),
+            machine=load_machine(layout, story.device).identity,
+            commit=commit(layout.root),
+        )
+    write(record, layout.records(workload, run, variant) / "export.json")
+    for result in record.results:
+        click.echo(f"{variant} {result.case} {result.target}: {result.status} {result.reason}")
+
+
+@click.command()
+@WORKLOAD
+@RUN
+@click.argument("variant", required=False)
+def analyse(workload: str, run: str, variant: str | None) -> None:
+    """Find what holds a variant back and predict its children's gain; without a variant, judge the whole run."""
+    from phasewise.analyse import analyse_run, analyse_variant, summarise
+
+    layout = project_layout()
+    story = load_run(layout, workload, run)
+    folder = layout.run(workload, run)
+    machine, prepared = load_machine(layout, story.device), read(folder / "prepare.json", Prepared)
+    if variant is not None:
+        planned, records = load_variant(layout, workload, run, variant), layout.records(workload, run, variant)
+        found = analyse_variant(
+            planned,
+            story,
+            machine,
+            prepared,
+            measurement=read_if_there(records / "measure.json", Measurement),
+            profile=read_if_there(records / "profile.json", Profile),
+            validation=read_if_there(records / "validate.json", Validation),
+        )
+        write(found, records / "analyse.json")
+        return
+    exports = load_all(layout, story, "export.json", Export)
+    analysis, ledger = analyse_run(
+        story,
+        load_all(layout, story, "plan.json", VariantPlan),
+        machine,
+        prepared,
+        validations=load_all(layout, story, "validate.json", Validation),
+        measurements=load_all(layout, story, "measure.json", Measurement),
+        profiles=load_all(layout, story, "profile.json", Profile),
+        exports=exports,
+        analyses=load_all(layout, story, "analyse.json", VariantAnalysis),
+    )
+    write_if_changed(analysis, folder / "analyse.json")
+    write_if_changed(ledger, folder / "ledger.json")
+    write_bytes(summarise(analysis, story, machine, exports), folder / "summary.json")
+
+
+@click.command()
+@click.argument("workload", required=False)
+@click.argument("run", required=False)
+@click.option("--readme", type=click.Path(path_type=Path), help="Also renew the result table between the markers of this file.")
+def report(workload: str | None, run: str | None, readme: Path | None) -> None:
+    """Render one run's pages; without a run, the index of all runs."""
+    from phasewise.report import render_index, render_run, renew_table
+
+    layout = project_layout()
+    if workload is not None and run is not None:
+        load_run(layout, workload, run)
+        render_run(layout.root, workload, run)
+    elif workload is not None:
+        raise click.UsageError("name the run too")
+    else:
+        render_index(layout.root)
+        click.echo(f"report: {(layout.root / 'reports' / 'index.html').relative_to(Path.cwd())}")
+    if readme is not None:
+        renew_table(layout.root, readme)

@@ -1,0 +1,172 @@
+"""The machine, its driver, versions and tools; found without importing torch."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from phasewise.records.machine import Machine, Tool
+
+# packages that can change a number
+PACKAGES = (
+    "torch", "triton", "numpy", "cupy-cuda13x", "jax", "onnxruntime", "torch-tb-profiler", "snakemake", "dvc", "phasewise",
+)  # fmt: skip
+
+
+def detect(prefer: str = "auto") -> Machine:
+    """This machine, without measured peaks. `prefer` is "auto", "cpu" or "cuda"."""
+    with _nvml() as nvml:
+        if nvml is not None and prefer != "cpu":
+            return _detect_gpu(nvml)
+    return _detect_cpu()
+
+
+def commit(root: Path) -> str:
+    """Commit of the project, with "+" where tracked files differ from it; "" outside git."""
+    head = _run(["git", "rev-parse", "--short=12", "HEAD"], root)
+    dirty = _run(["git", "status", "--porcelain", "--untracked-files=no", "--", "src", "workflow", "Snakefile"], root)
+    return head + ("+" if head and dirty else "")
+
+
+def _detect_cpu() -> Machine:
+    return Machine(
+        device="cpu",
+        kind="cpu",
+        name=_processor(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        cores=_cores(),
+        python=platform.python_version(),
+        versions=_versions(),
+        tools=_tools(gpu=False),
+    )
+
+
+def _detect_gpu(nvml: ModuleType) -> Machine:
+    handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(_visible(nvml.nvmlDeviceGetCount()))]
+    handle = handles[0]
+    name = _text(nvml.nvmlDeviceGetName(handle))
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+    cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
+    limit = None
+    with contextlib.suppress(nvml.NVMLError):
+        limit = nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000
+    return Machine(
+        device=short_name(name) + (f"x{len(handles)}" if len(handles) > 1 else ""),
+        kind="cuda",
+        name=name,
+        gpus=len(handles),
+        capability=(major, minor),
+        memory_bytes=nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        driver=_text(nvml.nvmlSystemGetDriverVersion()),
+        cuda=f"{cuda // 1000}.{cuda % 1000 // 10}",
+        power_limit_w=limit,
+        cores=_cores(),
+        python=platform.python_version(),
+        versions=_versions(),
+        tools=_tools(gpu=True),
+    )
+
+
+def short_name(name: str) -> str:
+    """`NVIDIA H200` -> `h200`, `NVIDIA A100-SXM4-80GB` -> `a100`, `NVIDIA GeForce RTX 3080 Ti` -> `rtx3080ti`."""
+    words = [word for word in name.lower().replace("-", " ").split() if word not in ("nvidia", "geforce", "tesla", "quadro")]
+    if words and words[0] == "rtx":
+        return "".join(words)
+    return "".join(character for character in words[0] if character.isalnum()) if words else "gpu"
+
+
+@contextlib.contextmanager
+def _nvml() -> Iterator[ModuleType | None]:
+    """The NVML module, initialised, if there is a GPU to ask."""
+    try:
+        import pynvml
+    except ImportError:
+        yield None
+        return
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        yield pynvml if _visible(pynvml.nvmlDeviceGetCount()) else None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _visible(count: int) -> int:
+    """GPUs that CUDA_VISIBLE_DEVICES leaves."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return count
+    return min(count, len([part for part in chosen.split(",") if part.strip() and part.strip() != "-1"]))
+
+
+def _tools(*, gpu: bool) -> tuple[Tool, ...]:
+    tools = []
+    for name, cure in (
+        ("ncu", "install Nsight Compute and put it on the PATH"),
+        ("nsys", "install Nsight Systems and put it on the PATH"),
+        ("compute-sanitizer", "install the CUDA toolkit and put its bin folder on the PATH"),
+    ):
+        path = find_tool(name)
+        reason = "" if path else "not found"
+        if not gpu:
+            reason = "no NVIDIA GPU"
+        tools.append(Tool(name=name, available=path is not None and gpu, reason=reason, cure=cure if reason else ""))
+    return tuple(tools)
+
+
+def find_tool(name: str) -> Path | None:
+    """Path of an Nsight tool: on the PATH, below CUDA_HOME, or (nsys) inside an installation of Nsight Compute."""
+    found = shutil.which(name)
+    if found:
+        return Path(found)
+    home = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+    candidates = [home / "bin" / name]
+    if name == "nsys":
+        candidates += sorted(Path("/opt/nvidia").glob("nsight-*/*/host/target-linux-x64/nsys"), reverse=True)
+        candidates += sorted(Path("/opt/nvidia").glob("nsight-systems/*/bin/nsys"), reverse=True)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _processor() -> str:
+    """Model name of the processor, never the host's name."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine() or sys.platform
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _run(command: list[str], folder: Path) -> str:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

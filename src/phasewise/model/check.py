@@ -1,0 +1,194 @@
+"""Mistakes in a workload that can be seen without running it: one sentence each, all of them before any job starts."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+
+from phasewise.model.layout import VARIANT_NAME, check_name
+from phasewise.model.workload import Case, Idea, Phase, Risk, Target, Workload
+from phasewise.records.errors import PlanError
+from phasewise.records.finding import FindingId
+
+# metric -> (better, unit); any other metric has to be a number that a check returns
+METRICS = {
+    "speedup": ("higher", "x"),
+    "time_s": ("lower", "s"),
+    "items_per_s": ("higher", "1/s"),
+    "peak_memory_bytes": ("lower", "B"),
+    "energy_j_per_item": ("lower", "J"),
+    "floor_fraction": ("higher", ""),
+    "scaling_efficiency": ("higher", ""),
+    "utilisation": ("higher", ""),
+}
+# checks that the core brings; `validate.checks` holds their functions
+CORE_CHECKS = ("bitwise-repeatable", "finite", "memory-flat", "resume", "second-call")
+PLAIN = (bool, int, float, str)
+
+
+def check_workload(workload: Workload, name: str, checks_file: Path | None) -> None:
+    """Raise PlanError with one sentence at the first mistake. `checks_file` is read, not imported."""
+    place = f"workload {name}"
+    _check_switches(workload, place)
+    _check_cases(workload, place)
+    known = _check_names(checks_file)
+    _check_phases(workload, place)
+    for owner, risk in _risks(workload):
+        _check_risk(risk, f"{place}: {owner}", known)
+    for check in workload.checks:
+        if check.name not in known:
+            raise PlanError(
+                f"{place}: check {check.name!r} is not a function of {_file_name(checks_file)} nor one of "
+                f"{', '.join(CORE_CHECKS)}; write it or correct the name"
+            )
+        _check_cases_named(workload, check.cases, f"{place}: check {check.name!r}")
+    for owner, target in _targets(workload):
+        _check_target(workload, target, f"{place}: {owner}")
+    if len({peer.name for peer in workload.peers}) < len(workload.peers):
+        raise PlanError(f"{place}: two peers have the same name; rename one")
+    for peer in workload.peers:
+        check_name(peer.name, VARIANT_NAME, f"{place}: peer")
+        _check_cases_named(workload, peer.cases, f"{place}: peer {peer.name!r}")
+    for tier in ("strict", "moderate", "relaxed"):
+        if tier not in workload.tiers:
+            raise PlanError(f"{place}: tier {tier!r} is missing; give strict, moderate and relaxed, or leave `tiers` out")
+
+
+def _check_switches(workload: Workload, place: str) -> None:
+    kind = workload.switches
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        raise PlanError(f"{place}: switches is {kind!r}; a frozen dataclass is needed, add @dataclass(frozen=True)")
+    if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        raise PlanError(f"{place}: switches {kind.__name__} can be changed; a frozen dataclass is needed, add frozen=True")
+    for item in dataclasses.fields(kind):
+        if item.default is dataclasses.MISSING:
+            raise PlanError(f"{place}: switch {item.name!r} has no default; give the value of the baseline")
+        if not isinstance(item.default, PLAIN):
+            raise PlanError(
+                f"{place}: switch {item.name!r} is a {type(item.default).__name__}; bool, int, float or str is allowed, "
+                "keep objects in the program"
+            )
+
+
+def _check_cases(workload: Workload, place: str) -> None:
+    if not workload.cases:
+        raise PlanError(f"{place}: it has no case; give at least one")
+    for name, case in workload.cases.items():
+        check_name(name, VARIANT_NAME, f"{place}: case")
+        if not isinstance(case, Case):
+            raise PlanError(f"{place}: case {name!r} is a {type(case).__name__}; a phasewise.Case is needed")
+        if case.tiny is None and case.small is None and case.full is None:
+            raise PlanError(f"{place}: case {name!r} has no size; give tiny, small or full a Shape")
+        if case.steps < 1:
+            raise PlanError(f"{place}: case {name!r} has steps={case.steps}; at least 1 is needed")
+        for size in (*case.memory_limit_bytes, *case.baseline_at):
+            if size not in ("tiny", "small", "full"):
+                raise PlanError(f"{place}: case {name!r} names the size {size!r}; tiny, small or full is allowed")
+
+
+def _check_phases(workload: Workload, place: str) -> None:
+    known = {item.name: item.default for item in dataclasses.fields(workload.switches)}
+    stack: dict[str, dict[str, object]] = {}
+    current: dict[str, object] = dict(known)
+    for phase in workload.phases:
+        here = f"{place}: phase {phase.name!r}"
+        check_name(phase.name, VARIANT_NAME, here)
+        if phase.name in stack:
+            raise PlanError(f"{here}: the name is used twice; rename one")
+        for switch, value in phase.sets.items():
+            if switch not in known:
+                raise PlanError(f"{here}: switch {switch!r} is unknown; choose among {', '.join(known) or 'none'}")
+            expected = type(known[switch])
+            if type(value) is not expected and not (expected is float and type(value) is int):
+                raise PlanError(
+                    f"{here}: switch {switch!r} is set to {value!r}; a value of type {expected.__name__} is needed"
+                )
+        if phase.onto is not None and phase.onto not in stack:
+            raise PlanError(f"{here}: onto={phase.onto!r} is no phase before it; choose among {', '.join(stack) or 'none'}")
+        base = stack[phase.onto] if phase.onto else current
+        if all(base[switch] == value for switch, value in phase.sets.items()):
+            raise PlanError(f"{here}: it changes nothing of what it is built on; set a switch or drop the phase")
+        _check_phase_words(workload, phase, here)
+        stack[phase.name] = base | dict(phase.sets)
+        if phase.keep:
+            current = stack[phase.name]
+
+
+def _check_phase_words(workload: Workload, phase: Phase, here: str) -> None:
+    if isinstance(phase.because, str) and phase.because not in set(FindingId):
+        raise PlanError(
+            f"{here}: because={phase.because!r} is no finding; choose one of {', '.join(FindingId)}, or write Idea('...')"
+        )
+    if isinstance(phase.because, Idea) and not phase.because.text.strip():
+        raise PlanError(f"{here}: its Idea is empty; say in one line why it should help")
+    if phase.part is not None and phase.part not in workload.parts:
+        raise PlanError(f"{here}: part {phase.part!r} is unknown; choose among {', '.join(workload.parts) or 'none'}")
+    if phase.must is not None and phase.must != "INVALID":
+        raise PlanError(f"{here}: must={phase.must!r} is not allowed; 'INVALID' is the only value")
+    if phase.must is not None and phase.keep:
+        raise PlanError(f"{here}: a phase that must be INVALID can't be kept; add keep=False")
+    for word, bounds in (("expect", phase.expect), ("documented", phase.documented)):
+        if bounds is not None and not (len(bounds) == 2 and 0 < bounds[0] <= bounds[1]):
+            raise PlanError(f"{here}: {word}={bounds!r} is no interval of speed-ups; give (low, high) with 0 < low <= high")
+    _check_cases_named(workload, phase.cases, here)
+
+
+def _check_cases_named(workload: Workload, cases: Iterable[str], here: str) -> None:
+    for case in cases:
+        if case not in workload.cases:
+            raise PlanError(f"{here}: case {case!r} is unknown; choose among {', '.join(workload.cases)}")
+
+
+def _check_risk(risk: Risk, here: str, known: set[str]) -> None:
+    here = f"{here}: risk {risk.title!r}"
+    if (risk.check is None) == (risk.by_hand is None):
+        raise PlanError(f"{here}: give either check='...' or by_hand='why no check can tell'")
+    if risk.check is not None and risk.check not in known:
+        raise PlanError(f"{here}: check {risk.check!r} does not exist; choose among {', '.join(sorted(known))}, or write it")
+    if isinstance(risk.probability, float | int) and not 0 <= risk.probability <= 100:
+        raise PlanError(f"{here}: probability {risk.probability} is not allowed; give a word or 0 to 100 per cent")
+
+
+def _check_target(workload: Workload, target: Target, here: str) -> None:
+    here = f"{here}: target {target.metric!r}"
+    bounds = [bound for bound in (target.minimum, target.target, target.stretch) if bound is not None]
+    if not bounds:
+        raise PlanError(f"{here}: it has no bound; give minimum, target or stretch")
+    better = METRICS[target.metric][0] if target.metric in METRICS else target.better
+    if better not in ("higher", "lower"):
+        raise PlanError(f"{here}: say which way is better: better='higher' or better='lower'")
+    if bounds != sorted(bounds, reverse=better == "lower"):
+        raise PlanError(f"{here}: minimum, target and stretch are out of order for a metric where {better} is better")
+    if target.case is not None and target.case not in workload.cases:
+        raise PlanError(f"{here}: case {target.case!r} is unknown; choose among {', '.join(workload.cases)}")
+    allowed = ("baseline", "parent", "absolute", *(peer.name for peer in workload.peers))
+    if target.against not in allowed:
+        raise PlanError(f"{here}: against={target.against!r} is not allowed; choose among {', '.join(allowed)}")
+    if target.metric == "speedup" and target.against == "absolute":
+        raise PlanError(f"{here}: a speed-up is against something; say against='baseline', 'parent' or a peer")
+
+
+def _targets(workload: Workload) -> Iterable[tuple[str, Target]]:
+    yield from (("workload", target) for target in workload.targets)
+    yield from ((f"part {part!r}", target) for part, targets in workload.parts.items() for target in targets)
+    yield from ((f"phase {phase.name!r}", target) for phase in workload.phases for target in phase.targets)
+
+
+def _risks(workload: Workload) -> Iterable[tuple[str, Risk]]:
+    yield from (("workload", risk) for risk in workload.risks)
+    yield from ((f"phase {phase.name!r}", risk) for phase in workload.phases for risk in phase.risks)
+
+
+def _check_names(file: Path | None) -> set[str]:
+    """Names of the checks that exist, read from the source."""
+    names = set(CORE_CHECKS)
+    if file is not None:
+        tree = ast.parse(file.read_text(), str(file))
+        names |= {node.name.replace("_", "-") for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return names
+
+
+def _file_name(file: Path | None) -> str:
+    return "checks.py" if file is None else file.name

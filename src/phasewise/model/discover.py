@@ -1,0 +1,100 @@
+"""From a name or a path to a workload and to the modules that belong to it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from phasewise.model.workload import Workload
+from phasewise.records.errors import PlanError
+
+
+def default_source(name: str) -> str:
+    """Where a workload without a `source` is looked for: among the shipped ones."""
+    return f"phasewise.workloads.{name}.phases"
+
+
+def load_module(source: str, root: Path) -> ModuleType:
+    """Import `source`: a dotted name, a Python file, or a folder with a `phases.py`.
+
+    Paths are relative to `root`; the folder that holds the file or folder goes onto `sys.path`, so that siblings import.
+    """
+    if not _looks_like_path(source):
+        return _import(source, source)
+    path = (root / source).resolve()
+    if path.is_dir():
+        if not (path / "phases.py").is_file():
+            raise PlanError(f"workload source {source!r}: the folder has no phases.py; add one or name the file itself")
+        _add_to_path(path.parent)
+        return _import(f"{path.name}.phases", source)
+    if not path.is_file():
+        raise PlanError(f"workload source {source!r}: no such file below {root.name or root}; correct `source`")
+    _add_to_path(path.parent)
+    return _import(path.stem, source)
+
+
+def load_workload(source: str, root: Path) -> Workload:
+    """The object `workload` of the module at `source`.
+
+    Raises:
+        PlanError: the module can't be imported, or holds no `workload`.
+    """
+    module = load_module(source, root)
+    found = getattr(module, "workload", None)
+    if not isinstance(found, Workload):
+        raise PlanError(
+            f"workload source {source!r}: `workload` is {type(found).__name__}, a phasewise.Workload is needed; "
+            "define `workload = Workload(...)` at the top level"
+        )
+    return found
+
+
+def program_name(workload: Workload, source: str, root: Path) -> str:
+    """Dotted name of the module that holds `build`."""
+    return workload.program or load_module(source, root).__name__
+
+
+def sibling_file(program: str, name: str) -> Path | None:
+    """File of `name` (checks, peers) beside the program module, else the program's own file; nothing is imported."""
+    package, _, _ = program.rpartition(".")
+    for candidate in ([f"{package}.{name}"] if package else []) + [program]:
+        spec = _find_spec(candidate)
+        if spec is not None and spec.origin:
+            return Path(spec.origin)
+    return None
+
+
+def load_sibling(program: str, name: str) -> ModuleType:
+    """Module `name` (checks, peers) beside the program module, or the program module itself."""
+    package, _, _ = program.rpartition(".")
+    if package and _find_spec(f"{package}.{name}") is not None:
+        return importlib.import_module(f"{package}.{name}")
+    return importlib.import_module(program)
+
+
+def _find_spec(name: str) -> importlib.machinery.ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+
+
+def _looks_like_path(source: str) -> bool:
+    return source.endswith(".py") or "/" in source or "\\" in source or source in (".", "..")
+
+
+def _add_to_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _import(name: str, source: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise PlanError(f"workload source {source!r}: module {error.name!r} is not installed or does not exist; correct it") from error
+    except (SyntaxError, TypeError, ValueError, NameError, AttributeError) as error:
+        raise PlanError(f"workload source {source!r}: {type(error).__name__}: {error}") from error

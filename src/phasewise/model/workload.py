@@ -1,0 +1,227 @@
+"""What a user writes: a workload, its cases, phases, targets and risks. Imports no torch.
+
+Shape of a workload: `Switches` (a frozen dataclass of plain values, whose defaults are the baseline), a tuple of
+`Phase`s that each set some switches, and a program module with `make_inputs`, `build`, and optionally `reference`, `work`
+and `prepare`. All mistakes that can be seen without running anything are found by `model.check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from phasewise.records.base import Scalar
+
+if TYPE_CHECKING:
+    from phasewise.model.program import Program
+
+
+class Unsupported(Exception):
+    """Raised by `build`: this variant cannot be built here, with the reason; recorded as SKIPPED."""
+
+
+class Shape(Mapping[str, Scalar]):
+    """Sizes of one case, as attributes: `Shape(atoms=21).atoms`."""
+
+    def __init__(self, **sizes: Scalar) -> None:
+        self._sizes = dict(sorted(sizes.items()))
+
+    def __getattr__(self, name: str) -> Any:
+        sizes = self.__dict__.get("_sizes", {})
+        if name in sizes:
+            return sizes[name]
+        raise AttributeError(f"shape has no size {name!r}; it has {', '.join(sizes) or 'none'}")
+
+    def __getitem__(self, name: str) -> Scalar:
+        return self._sizes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sizes)
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def __repr__(self) -> str:
+        return f"Shape({', '.join(f'{name}={value!r}' for name, value in self._sizes.items())})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One named piece of work; sizes that are absent are not run at that size."""
+
+    tiny: Shape | None = None
+    small: Shape | None = None
+    full: Shape | None = None
+    # "timed": placing the canonical batch is part of the step; "resident": it is there already
+    inputs: Literal["timed", "resident"] = "timed"
+    # steps that validation follows
+    steps: int = 3
+    # "cold" flushes the L2 cache before each step, one step a block
+    cache: Literal["steady", "cold"] = "steady"
+    # cap on the memory of each worker, by size
+    memory_limit_bytes: Mapping[str, int] = field(default_factory=dict)
+    # two smaller shapes at which a slow baseline is measured per item, by size
+    baseline_at: Mapping[str, tuple[Shape, Shape]] = field(default_factory=dict)
+    scaling: Literal["weak", "strong"] = "weak"
+    # items that are held against the reference at `full`; everything is held against the nearest validated ancestor
+    sample_items: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a phase needs of the machine; a phase whose needs are unmet drops out of the stacks after it."""
+
+    cuda: bool = False
+    gpus: int = 0
+    capability: tuple[int, int] | None = None
+    modules: tuple[str, ...] = ()
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """|error| <= atol + rtol |reference|, and at most `times_baseline` the baseline's own error."""
+
+    rtol: float
+    atol: float
+    times_baseline: float = 1e3
+    unit: str = ""
+    why: str = ""
+
+
+# float32 rounds at 6e-8: strict leaves room for sums of a thousand terms, moderate for reordered long sums,
+# relaxed for bfloat16 and tf32 products
+DEFAULT_TIERS: Mapping[str, Tolerance] = {
+    "strict": Tolerance(1e-5, 1e-6, times_baseline=8),
+    "moderate": Tolerance(1e-4, 1e-5, times_baseline=64),
+    "relaxed": Tolerance(2e-2, 2e-3, times_baseline=1e6),
+}
+
+
+@dataclass(frozen=True)
+class Idea:
+    """A `because` that algebra and not a trace suggested."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What may go wrong with a phase, and the check that says whether it did."""
+
+    title: str
+    probability: str | float
+    impact: str
+    symptom: str = ""
+    mitigation: str = ""
+    contingency: str = ""
+    # name of a check of the workload or of the core
+    check: str | None = None
+    # why no check can tell
+    by_hand: str | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A goal with up to three bounds; `against` is baseline, parent, absolute or a peer's name."""
+
+    metric: str
+    case: str | None = None
+    against: str = "absolute"
+    minimum: float | None = None
+    target: float | None = None
+    stretch: float | None = None
+    name: str = ""
+    unit: str = ""
+    # for numbers that a check returns: which way is better
+    better: Literal["higher", "lower", ""] = ""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A named setting of switches, with the reason for it and what it should gain."""
+
+    name: str
+    sets: Mapping[str, Scalar]
+    # a finding id, or `Idea("...")`
+    because: str | Idea = ""
+    part: str | None = None
+    # speed-up over the parent: an interval that the author expects
+    expect: tuple[float, float] | None = None
+    # what the user's document promised
+    documented: tuple[float, float] | None = None
+    keep: bool = True
+    must: Literal["INVALID"] | None = None
+    # the phase this one is built on, where it is not the last kept one
+    onto: str | None = None
+    needs: Needs = Needs()
+    # cases it applies to; () = all
+    cases: tuple[str, ...] = ()
+    tolerance: Tolerance | None = None
+    targets: tuple[Target, ...] = ()
+    risks: tuple[Risk, ...] = ()
+    # one line for the summary table; the switches where it is empty
+    method: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A function of `checks.py` (or of the core): `name` with dashes is the function with underscores."""
+
+    name: str
+    # every variant, kept ones, or the end of the stack only
+    when: Literal["every", "kept", "final"] = "every"
+    cases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another package's way to do the same work: a function of `peers.py` that returns a Program."""
+
+    name: str
+    # distribution whose version is recorded
+    package: str = ""
+    needs: Needs = Needs()
+    cases: tuple[str, ...] = ()
+    # where a peer solves a smaller or different problem: the sentence that says so; it is then not held to the reference
+    different: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What one step has to do at least."""
+
+    items: float
+    flops: float = 0.0
+    # bytes that must cross device memory
+    bytes: float = 0.0
+    working_set_bytes: float = 0.0
+    # key of the measured matrix rates that bounds the flops
+    dtype: str = "float32"
+    item: str = "items"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """Something to make fast. The first case is the headline."""
+
+    summary: str
+    switches: type
+    cases: Mapping[str, Case]
+    phases: tuple[Phase, ...]
+    # module with make_inputs, build, ...; "" = the file that the workload stands in
+    program: str = ""
+    parts: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
+    targets: tuple[Target, ...] = ()
+    risks: tuple[Risk, ...] = ()
+    checks: tuple[Check, ...] = ()
+    peers: tuple[Peer, ...] = ()
+    tiers: Mapping[str, Tolerance] = field(default_factory=lambda: DEFAULT_TIERS)
+    # what must stand before torch is imported, from the switches
+    environment: Callable[[Any], Mapping[str, str]] | None = None
+    # things that were weighed and not done, with the reason
+    considered: Mapping[str, str] = field(default_factory=dict)
+
+
+Build = Callable[..., "Program"]

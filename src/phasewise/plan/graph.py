@@ -1,0 +1,145 @@
+"""What each job of the graph depends on; the Snakemake rules ask here."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from phasewise.model.layout import Layout
+from phasewise.plan.make import PlannedRun
+from phasewise.records.errors import UserError
+from phasewise.records.plan import Kind, VariantPlan
+
+Inputs = dict[str, Any]
+
+
+def ancient(path: str) -> Any:
+    """Mark an input whose age does not matter: only its presence does."""
+    from snakemake.ioflags import flag  # type: ignore[import-untyped]
+
+    return flag(path, "ancient")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """All planned runs, and the inputs of every job in them."""
+
+    planned: tuple[PlannedRun, ...]
+    layout: Layout
+
+    def validate_inputs(self, wildcards: Any) -> Inputs:
+        """The plan, and the gates of the ancestors: their own errors are the yardstick."""
+        plan = self._find(wildcards)
+        return self._base(plan) | {"ancestors": self._files(plan, plan.ancestors, "validate.json")}
+
+    def measure_inputs(self, wildcards: Any) -> Inputs:
+        """The plan and the gates; the parent's predictions have to stand before the outcome is known."""
+        plan = self._find(wildcards)
+        predicted = [name for name in plan.ancestors[:1] if plan.kind is Kind.PHASE]
+        return (
+            self._base(plan)
+            | {"gates": self._files(plan, (plan.variant, *plan.ancestors), "validate.json")}
+            | {"predictions": [ancient(path) for path in self._files(plan, predicted, "analyse.json")]}
+        )
+
+    def profile_inputs(self, wildcards: Any) -> Inputs:
+        """The plan and its gate."""
+        plan = self._find(wildcards)
+        return self._base(plan) | {"gate": self._files(plan, [plan.variant], "validate.json")}
+
+    def export_inputs(self, wildcards: Any) -> Inputs:
+        """The plan and its gate."""
+        return self.profile_inputs(wildcards)
+
+    def analyse_variant_inputs(self, wildcards: Any) -> Inputs:
+        """Records of this variant alone: a prediction must not know what comes after."""
+        plan = self._find(wildcards)
+        names = ["validate.json", "measure.json", "profile.json"]
+        return self._machine(plan) | {
+            "story": self._run_file(plan.workload, plan.run, "plan.json"),
+            "records": [self._file(plan, name) for name in names],
+        }
+
+    def analyse_inputs(self, wildcards: Any) -> Inputs:
+        """Every record of the run."""
+        run = self._find_run(wildcards.workload, wildcards.run)
+        files = [self._file(plan, name) for plan in run.variants for name in _records_of(plan)]
+        return self._machine(run.variants[0]) | {
+            "story": self._run_file(wildcards.workload, wildcards.run, "plan.json"),
+            "records": files,
+        }
+
+    def report_inputs(self, wildcards: Any) -> Inputs:
+        """What was judged, and the profiles and gates that the pages show."""
+        names = ["plan.json", "analyse.json", "ledger.json", "summary.json"]
+        return {"analysis": [self._run_file(wildcards.workload, wildcards.run, name) for name in names]}
+
+    def index_inputs(self) -> list[str]:
+        """The pages of every planned run."""
+        runs = [run.run_plan for run in self.planned]
+        return [
+            self.layout.relative(self.layout.report(run.workload, run.run) / file)
+            for run in runs
+            for file in ("index.html", "summary.json")
+        ]
+
+    def _base(self, plan: VariantPlan) -> Inputs:
+        prepared = self._run_file(plan.workload, plan.run, "prepare.json")
+        machine = self.layout.relative(self.layout.machine(plan.device))
+        return {"plan": self._file(plan, "plan.json"), "prepared": [ancient(prepared), ancient(machine)]}
+
+    def _machine(self, plan: VariantPlan) -> Inputs:
+        prepared = self._run_file(plan.workload, plan.run, "prepare.json")
+        return {"machine": self.layout.relative(self.layout.machine(plan.device)), "prepared": prepared}
+
+    def _find_run(self, workload: str, run: str) -> PlannedRun:
+        for planned in self.planned:
+            if (planned.run_plan.workload, planned.run_plan.run) == (workload, run):
+                return planned
+        raise ValueError(f"{workload}/{run} is not in the configuration of this machine")
+
+    def _find(self, wildcards: Any) -> VariantPlan:
+        for plan in self._find_run(wildcards.workload, wildcards.run).variants:
+            if plan.variant == wildcards.variant:
+                return plan
+        raise ValueError(f"{wildcards.workload}/{wildcards.run} has no variant {wildcards.variant}")
+
+    def _file(self, plan: VariantPlan, name: str) -> str:
+        return self.layout.relative(self.layout.records(plan.workload, plan.run, plan.variant) / name)
+
+    def _files(self, plan: VariantPlan, variants: Any, name: str) -> list[str]:
+        folder = self.layout.run(plan.workload, plan.run)
+        return [self.layout.relative(folder / variant / name) for variant in variants]
+
+    def _run_file(self, workload: str, run: str, name: str) -> str:
+        return self.layout.relative(self.layout.run(workload, run) / name)
+
+
+def _records_of(plan: VariantPlan) -> list[str]:
+    """The records that a variant of this kind gets."""
+    names = ["plan.json", "validate.json", "measure.json"]
+    if plan.kind in (Kind.BASELINE, Kind.PHASE):
+        names += ["profile.json", "analyse.json"]
+    if plan.exporters:
+        names.append("export.json")
+    return names
+
+
+def hold_lock(root: Path) -> int:
+    """Keep other runs out of this project until the process ends, however it ends; returns the open file.
+
+    Raises:
+        UserError: another run is at work in this folder.
+    """
+    folder = root / ".snakemake"
+    folder.mkdir(exist_ok=True)
+    handle = os.open(folder / "phasewise.lock", os.O_CREAT | os.O_RDWR, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise UserError("another run is at work in this folder; wait until it ends, or stop it") from None
+    return handle

@@ -1,0 +1,84 @@
+"""The story of a run: what the authors said about phases, targets and risks before anything was measured."""
+
+from __future__ import annotations
+
+from phasewise.model.check import METRICS
+from phasewise.model.configuration import WorkloadOptions
+from phasewise.model.stack import Stack, Variant
+from phasewise.model.workload import Idea, Phase, Risk, Target, Workload
+from phasewise.records.plan import PlannedRisk, PlannedTarget, RunPlan, StoryPhase, StoryVariant
+
+
+def tell_story(
+    workload: Workload,
+    stack: Stack,
+    options: WorkloadOptions,
+    run: str,
+    size: str,
+    device: str,
+    tier: str,
+    cases: tuple[str, ...],
+) -> RunPlan:
+    """The run-level plan; only analyse and report read it, so that a better sentence re-measures nothing."""
+    return RunPlan(
+        workload=options.name, source=options.source, run=run, size=size, device=device, summary=workload.summary,
+        tier=tier, cases=cases, parts=tuple(workload.parts),
+        phases=tuple(_tell_phase(variant, variant.phase) for variant in stack.variants if _is_phase(variant) and variant.phase),
+        variants=tuple(_tell_variant(stack, variant) for variant in stack.variants if variant.places),
+        stack=dict(stack.tops), targets=_tell_targets(workload, cases),
+        risks=tuple(_tell_risk(risk) for risk in workload.risks), considered=tuple(workload.considered.items()),
+    )  # fmt: skip
+
+
+def _is_phase(variant: Variant) -> bool:
+    return variant.kind.value == "phase" and bool(variant.places)
+
+
+def _tell_phase(variant: Variant, phase: Phase) -> StoryPhase:
+    return StoryPhase(
+        phase=phase.name, variant=variant.name, part=phase.part,
+        because=phase.because.text if isinstance(phase.because, Idea) else str(phase.because),
+        because_is_idea=isinstance(phase.because, Idea), expect=phase.expect, documented=phase.documented,
+        method=phase.method, kept=variant.kept, must=phase.must, cases=tuple(variant.places),
+        risks=tuple(_tell_risk(risk) for risk in phase.risks),
+    )  # fmt: skip
+
+
+def _tell_variant(stack: Stack, variant: Variant) -> StoryVariant:
+    case, first = next(iter(variant.places.items()))
+    below = {other.name: other for other in stack.variants}
+    parent = below[first.parent].places[case].switches if first.parent else {}
+    return StoryVariant(
+        variant=variant.name, kind=variant.kind, phase=variant.phase.name if variant.phase else None,
+        parent=first.parent, ancestors=first.ancestors, kept=variant.kept, switches=first.switches,
+        sets={name: value for name, value in first.switches.items() if parent and parent.get(name) != value},
+        skip=variant.skip, untimed=variant.untimed, cases=tuple(variant.places),
+    )  # fmt: skip
+
+
+def _tell_targets(workload: Workload, cases: tuple[str, ...]) -> tuple[PlannedTarget, ...]:
+    found = [_tell_target(target, cases) for target in workload.targets]
+    found += [_tell_target(target, cases, part=part) for part, targets in workload.parts.items() for target in targets]
+    found += [_tell_target(target, cases, phase=phase.name) for phase in workload.phases for target in phase.targets]
+    return tuple(target for target in found if target.case in cases)
+
+
+def _tell_target(
+    target: Target, cases: tuple[str, ...], *, part: str | None = None, phase: str | None = None
+) -> PlannedTarget:
+    better, unit = METRICS.get(target.metric, (target.better, target.unit))
+    case = target.case or cases[0]
+    owner = phase or part
+    name = target.name or f"{f'{owner}: ' if owner else ''}{target.metric.replace('_', ' ')} of {case}"
+    return PlannedTarget(
+        name=name, metric=target.metric, case=case, against=target.against, part=part, phase=phase,
+        minimum=target.minimum, target=target.target, stretch=target.stretch, better=better, unit=target.unit or unit,
+    )  # fmt: skip
+
+
+def _tell_risk(risk: Risk) -> PlannedRisk:
+    probability = risk.probability if isinstance(risk.probability, str) else f"{risk.probability:g} %"
+    return PlannedRisk(
+        title=risk.title, probability=probability, impact=risk.impact, symptom=risk.symptom, mitigation=risk.mitigation,
+        contingency=risk.contingency, check=risk.check, by_hand=risk.by_hand,
+    )  # fmt: skip

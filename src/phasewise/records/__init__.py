@@ -1,0 +1,1 @@
+"""The nouns of Phasewise: what passes between its stages."""

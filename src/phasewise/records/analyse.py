@@ -1,0 +1,250 @@
+"""Findings, predictions and the verdicts of a run: the analyser's word, made from records only."""
+
+from __future__ import annotations
+
+from phasewise.records.base import SCHEMA, Bytes, Interval, Joules, Quantity, Record, Scalar, Seconds
+from phasewise.records.plan import Kind
+from phasewise.records.validate import Outcome
+from phasewise.records.verdict import Level, Verdict
+
+
+class Finding(Record, kw_only=True):
+    """One bottleneck that the analyser claims, or why it will not judge."""
+
+    finding: str
+    # "found", "absent" or "abstained"
+    outcome: str
+    # why it abstained
+    reason: str = ""
+    # milliseconds of the step that it claims and no other finding does, in seconds
+    seconds: Seconds = 0.0
+    share: float = 0.0
+    # what was seen, what the threshold is
+    observed: dict[str, Quantity] = {}
+    threshold: float | None = None
+    evidence: tuple[str, ...] = ()
+    advice: str = ""
+    # a phase of the plan that answers it
+    suggests: str | None = None
+    # gain of the whole step if it were cured
+    gain: Interval | None = None
+
+
+class Prediction(Record, kw_only=True):
+    """An interval for the gain of a phase, made from records up to its parent only."""
+
+    phase: str
+    case: str
+    variant: str
+    parent: str
+    low: float
+    high: float
+    # "critical-path", "probe", "ledger" or "author"
+    basis: str
+    finding: str
+    # digests of the records that it was made from
+    made_from: tuple[str, ...] = ()
+
+
+class CaseAnalysis(Record, kw_only=True):
+    """What holds back one variant in one case."""
+
+    case: str
+    findings: tuple[Finding, ...] = ()
+    # fraction of the measured floor that the step reaches, and which floor it is
+    floor_s: Seconds | None = None
+    floor_fraction: float | None = None
+    floor_kind: str = ""
+
+
+class VariantAnalysis(Record, kw_only=True):
+    """The analyse stage of one variant: made before any variant built upon it is measured."""
+
+    schema: int = SCHEMA
+    workload: str
+    run: str
+    variant: str
+    cases: tuple[CaseAnalysis, ...]
+    predictions: tuple[Prediction, ...] = ()
+
+
+class Score(Record, kw_only=True):
+    """A prediction held against the outcome."""
+
+    prediction: Prediction
+    measured: Interval | None
+    # measured within the predicted interval, widened by its own
+    covered: bool | None
+    # log of measured over the middle of the prediction
+    bias: float | None
+
+
+class RuleScore(Record, kw_only=True):
+    """How well one rule has predicted so far."""
+
+    finding: str
+    predictions: int
+    covered: int
+    median_bias: float | None
+
+
+class Ledger(Record, kw_only=True):
+    """Every prediction of a run with its score: a record of its own."""
+
+    schema: int = SCHEMA
+    workload: str
+    run: str
+    scores: tuple[Score, ...] = ()
+    rules: tuple[RuleScore, ...] = ()
+
+
+class RiskResult(Record, kw_only=True):
+    """What became of one risk."""
+
+    title: str
+    # "did not come true", "came true", "not checked", "by hand"
+    outcome: str
+    evidence: str = ""
+
+
+class Row(Record, kw_only=True):
+    """One variant in one case, as the tables show it."""
+
+    variant: str
+    kind: Kind
+    phase: str | None
+    part: str | None
+    parent: str | None
+    kept: bool
+    switches: dict[str, Scalar]
+    # switches that differ from the parent's
+    sets: dict[str, Scalar]
+    verdict: Verdict
+    # time of one step, with its interval
+    time_s: Interval | None = None
+    p50_s: Seconds | None = None
+    p99_s: Seconds | None = None
+    device_s: Seconds | None = None
+    items_per_s: float | None = None
+    level: Level = Level.NONE
+    documented: tuple[float, float] | None = None
+    expected: tuple[float, float] | None = None
+    predicted: Prediction | None = None
+    validation: Outcome = Outcome.SKIPPED
+    validation_message: str = ""
+    # largest error over its allowance, and the same as a relative error
+    worst: float | None = None
+    max_error: float | None = None
+    peak_memory_bytes: Bytes | None = None
+    energy_j_per_item: Joules | None = None
+    first_step_s: Seconds | None = None
+    # steps after which the longer first step has paid for itself
+    pays_after_steps: float | None = None
+    floor_fraction: float | None = None
+    risks: tuple[RiskResult, ...] = ()
+    rounds: int = 0
+    sets_of_processes: int = 0
+    dropped_rounds: int = 0
+
+
+class PeerRow(Record, kw_only=True):
+    """Another package doing the same work."""
+
+    name: str
+    version: str
+    # the variant of ours that it is set against
+    variant: str
+    verdict: Verdict
+    validation: Outcome
+    validation_message: str = ""
+    time_s: Interval | None = None
+    # its time per item over ours: above 1, we are faster
+    ratio: Interval | None = None
+
+
+class Control(Record, kw_only=True):
+    """The A/A control of one case."""
+
+    variant: str
+    ratio: Interval | None
+    # smallest |ratio - 1| that a claim must clear
+    floor: float | None
+    covers_zero: bool | None
+    status: str = ""
+
+
+class TargetResult(Record, kw_only=True):
+    """One target with what was reached."""
+
+    name: str
+    metric: str
+    unit: str
+    case: str
+    against: str
+    part: str | None
+    phase: str | None
+    value: float | None
+    low: float | None
+    high: float | None
+    minimum: float | None
+    target: float | None
+    stretch: float | None
+    level: Level
+    # why there is no value
+    reason: str = ""
+
+
+class PartResult(Record, kw_only=True):
+    """Where a part of the plan ended."""
+
+    part: str
+    variant: str | None
+    # over the baseline
+    speedup: Interval | None
+    level: Level
+
+
+class CaseResult(Record, kw_only=True):
+    """One case of a run, all variants."""
+
+    case: str
+    items: float
+    item: str
+    # declared floor at the measured peaks
+    floor_s: Seconds | None
+    floor_kind: str
+    rows: tuple[Row, ...]
+    stack: str | None
+    stack_speedup: Interval | None
+    stack_level: Level
+    control: Control | None
+    baseline_control: Control | None = None
+    peers: tuple[PeerRow, ...] = ()
+    parts: tuple[PartResult, ...] = ()
+
+
+class NextStep(Record, kw_only=True):
+    """What to do next, the most promising first."""
+
+    case: str
+    finding: str
+    advice: str
+    phase: str | None
+    gain: Interval | None
+
+
+class Analysis(Record, kw_only=True):
+    """The analyse stage of a whole run: all that the report shows, computed once."""
+
+    schema: int = SCHEMA
+    workload: str
+    run: str
+    # commits that the records were made at, machines they were made on
+    commits: tuple[str, ...]
+    machines: tuple[str, ...]
+    cases: tuple[CaseResult, ...]
+    targets: tuple[TargetResult, ...] = ()
+    risks: tuple[RiskResult, ...] = ()
+    next_steps: tuple[NextStep, ...] = ()
+    # what the author has to know first: kept phases that lost, gates that did not hold, holes
+    alarms: tuple[str, ...] = ()

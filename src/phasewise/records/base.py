@@ -1,0 +1,32 @@
+"""What every record is: frozen, keyword-only, strict about unknown fields."""
+
+from __future__ import annotations
+
+import msgspec
+
+Seconds = float
+Bytes = int
+Joules = float
+Scalar = bool | int | float | str
+
+# raised by one when a field changes its meaning or goes away; a record of another number is refused by name
+SCHEMA = 1
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all records; subclasses repeat `kw_only=True`, which msgspec does not inherit."""
+
+
+class Quantity(Record, kw_only=True):
+    """A number with its unit, as checks and findings report it."""
+
+    value: float | None
+    unit: str = ""
+
+
+class Interval(Record, kw_only=True):
+    """An estimate between two bounds, on the scale of the estimate."""
+
+    estimate: float
+    low: float
+    high: float

@@ -1,0 +1,60 @@
+"""Exports: what was written, whether it gives the same numbers, and how fast it is."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from phasewise.records.base import SCHEMA, Bytes, Record, Seconds
+from phasewise.records.validate import TensorError
+
+
+class ExportStatus(StrEnum):
+    """How an export ended."""
+
+    OK = "ok"
+    # reloaded, and its numbers are off
+    MISMATCH = "mismatch"
+    UNSUPPORTED = "unsupported"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class ExportFile(Record, kw_only=True):
+    """One file of an export."""
+
+    path: str
+    sha256: str
+    bytes: Bytes
+
+
+class ExportResult(Record, kw_only=True):
+    """One target of one case."""
+
+    case: str
+    # "torch-export", "aotinductor", "onnx", "tensorrt"
+    target: str
+    status: ExportStatus
+    reason: str = ""
+    files: tuple[ExportFile, ...] = ()
+    errors: tuple[TensorError, ...] = ()
+    # interleaved rounds: the eager module and the reloaded export, seconds a call
+    eager_s: tuple[Seconds, ...] = ()
+    export_s: tuple[Seconds, ...] = ()
+    seconds: Seconds = 0.0
+
+
+class Export(Record, kw_only=True):
+    """The export stage of one variant."""
+
+    schema: int = SCHEMA
+    workload: str
+    run: str
+    variant: str
+    plan: str
+    machine: str
+    commit: str
+    results: tuple[ExportResult, ...]
+    # inputs and outputs of the exported module: name -> "float32[4, 8]"
+    signature: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    skipped: str = ""

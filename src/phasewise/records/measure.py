@@ -1,0 +1,106 @@
+"""Measurements: every raw sample in the order in which it was taken; summaries are computed."""
+
+from __future__ import annotations
+
+from phasewise.records.base import SCHEMA, Bytes, Joules, Record, Scalar, Seconds
+from phasewise.records.verdict import Failure
+
+
+class Sample(Record, kw_only=True):
+    """One block of one arm within one round."""
+
+    arm: str
+    steps: int
+    # host to host, synchronised, for the whole block
+    wall_s: Seconds
+    # device time of the whole block; None on a CPU
+    device_s: Seconds | None = None
+    sm_clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    throttle_bits: int | None = None
+
+
+class Round(Record, kw_only=True):
+    """One block of every arm, in shuffled order."""
+
+    # index of the set of fresh processes
+    process_set: int
+    # in the order in which they ran
+    samples: tuple[Sample, ...]
+    # why the whole round does not count; "" where it does
+    dropped: str = ""
+    # load of other processes per core, and other processes on the GPU
+    neighbour_load: float | None = None
+    neighbours: int = 0
+
+
+class Window(Record, kw_only=True):
+    """Energy of one arm over one window."""
+
+    steps: int
+    seconds: Seconds
+    joules: Joules
+
+
+class Arm(Record, kw_only=True):
+    """One program of a comparison, in one or more fresh processes."""
+
+    # "baseline", "parent", "variant", or "twin" (the second half of an A/A)
+    arm: str
+    variant: str
+    switches: dict[str, Scalar] = {}
+    ranks: int = 1
+    items: float = 1.0
+    version: str = ""
+    # one entry a process set
+    build_s: tuple[Seconds, ...] = ()
+    first_step_s: tuple[Seconds, ...] = ()
+    warmup_steps: tuple[int, ...] = ()
+    # single steps, timed one by one after the rounds of the first set
+    step_s: tuple[Seconds, ...] = ()
+    # placing one canonical batch
+    place_s: tuple[Seconds, ...] = ()
+    peak_memory_bytes: Bytes | None = None
+    memory_kind: str = "host-resident"
+    energy: tuple[Window, ...] = ()
+    idle_power_w: float | None = None
+    # outputs checked again after timing; None where that could not be done
+    outputs_held: bool | None = None
+    failure: Failure | None = None
+
+
+class ScalePoint(Record, kw_only=True):
+    """The baseline at one smaller shape, for a baseline that is too slow at the real one."""
+
+    shape: dict[str, Scalar]
+    items: float
+    wall_s: tuple[Seconds, ...]
+
+
+class CaseMeasurement(Record, kw_only=True):
+    """One variant in one case, beside its parent and the baseline."""
+
+    case: str
+    # what the first arm is compared with, by arm name
+    arms: tuple[Arm, ...]
+    rounds: tuple[Round, ...] = ()
+    scale: tuple[ScalePoint, ...] = ()
+    # why sampling ended
+    stopped: str = ""
+    seconds: Seconds = 0.0
+    skipped: Failure | None = None
+
+
+class Measurement(Record, kw_only=True):
+    """The measure stage of one variant."""
+
+    schema: int = SCHEMA
+    workload: str
+    run: str
+    variant: str
+    # digest of the plan it was made from
+    plan: str
+    machine: str
+    commit: str
+    cases: tuple[CaseMeasurement, ...]

@@ -1,0 +1,230 @@
+"""The plan: what a variant's records depend on, and the story that the report tells about it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from phasewise.records.base import SCHEMA, Bytes, Record, Scalar, Seconds
+
+
+class Kind(StrEnum):
+    """What a variant is for."""
+
+    BASELINE = "baseline"
+    PHASE = "phase"
+    WITHOUT = "without"
+    ONLY = "only"
+    CONTROL = "aa"
+    PEER = "peer"
+
+
+class Budget(Record, kw_only=True):
+    """How long to measure; one tier of the configuration."""
+
+    # rounds of one set of processes, at least and at most
+    min_rounds: int = 12
+    max_rounds: int = 24
+    # fresh sets of processes, at least and at most
+    min_sets: int = 3
+    max_sets: int = 6
+    # a block lasts at least this long and this many steps
+    block_s: Seconds = 0.02
+    block_steps: int = 5
+    # stop adding sets when this has been spent on one comparison
+    seconds: Seconds = 180.0
+    # kill a worker that has not answered for this long
+    timeout_s: Seconds = 600.0
+    # an arm slower than this a step is compared once with the first kept phase, then chained
+    slow_step_s: Seconds = 1.0
+    # window of an energy reading; NVML updates its counter every 20 to 100 ms
+    energy_window_s: Seconds = 2.0
+
+
+class Allowance(Record, kw_only=True):
+    """How far a result may lie from the reference: |error| <= atol + rtol |reference|."""
+
+    rtol: float
+    atol: float
+    # and at most so many times the baseline's own error
+    times_baseline: float = 1e3
+    unit: str = ""
+    why: str = ""
+
+
+class PlannedCase(Record, kw_only=True):
+    """One case of a variant, at the size of the run."""
+
+    case: str
+    shape: dict[str, Scalar]
+    # the full set of switches in this case: phases that do not apply to it leave it alone
+    switches: dict[str, Scalar] = {}
+    # what it is compared with (a peer: the variant of ours it is set against), and its ancestors, nearest first
+    parent: str | None = None
+    ancestors: tuple[str, ...] = ()
+    # "timed": the canonical batch is placed inside the step; "resident": it is there already
+    inputs: str = "timed"
+    # steps that validation follows
+    steps: int = 3
+    # "steady", or "cold": the L2 cache is flushed before each step
+    cache: str = "steady"
+    memory_limit_bytes: Bytes | None = None
+    baseline_at: tuple[dict[str, Scalar], ...] = ()
+    scaling: str = "weak"
+    # which outputs a sample of items stands for at `full`; None = all items
+    sample_items: int | None = None
+
+
+class PlannedCheck(Record, kw_only=True):
+    """A check of the workload that this variant has to pass."""
+
+    name: str
+    cases: tuple[str, ...]
+
+
+class VariantPlan(Record, kw_only=True):
+    """All that the records of one variant depend on: the only input that makes its rules run again."""
+
+    schema: int = SCHEMA
+    # raised by hand when a stage changes what it writes for the same plan
+    protocol: int
+    workload: str
+    # how to load the workload: an import name or a path relative to the project
+    source: str
+    run: str
+    size: str
+    device: str
+    variant: str
+    kind: Kind
+    phase: str | None = None
+    # of its first case, and of any of its cases
+    parent: str | None = None
+    ancestors: tuple[str, ...] = ()
+    kept: bool = True
+    must: str | None = None
+    switches: dict[str, Scalar] = {}
+    # a peer's name in `peers.py`
+    peer: str | None = None
+    environment: dict[str, str] = {}
+    # processes of the arm; more than one is a process group
+    ranks: int = 1
+    # why nothing of this variant can run here
+    skip: str | None = None
+    # why it is validated and not timed here
+    untimed: str | None = None
+    cases: tuple[PlannedCase, ...]
+    tier: str
+    allowance: Allowance
+    budget: Budget
+    checks: tuple[PlannedCheck, ...] = ()
+    # what profile and export do for this variant
+    profilers: tuple[str, ...] = ("torch",)
+    exporters: tuple[str, ...] = ()
+    seed: int = 0
+    # digest of the one lock file, and of the definitions that this variant can reach
+    lock: str
+    sources: str
+
+
+class PlannedRisk(Record, kw_only=True):
+    """One line of the risk register."""
+
+    title: str
+    probability: str
+    impact: str
+    symptom: str = ""
+    mitigation: str = ""
+    contingency: str = ""
+    check: str | None = None
+    by_hand: str | None = None
+
+
+class PlannedTarget(Record, kw_only=True):
+    """A goal: a metric of a case against something, with up to three bounds."""
+
+    name: str
+    metric: str
+    case: str
+    against: str
+    # part the target belongs to; None for the whole stack
+    part: str | None = None
+    # phase it belongs to
+    phase: str | None = None
+    minimum: float | None = None
+    target: float | None = None
+    stretch: float | None = None
+    # "higher" or "lower"
+    better: str = "higher"
+    unit: str = ""
+
+
+class StoryPhase(Record, kw_only=True):
+    """What the author of a phase said about it, before it was measured."""
+
+    phase: str
+    variant: str
+    part: str | None
+    # a finding id, or the author's idea
+    because: str
+    because_is_idea: bool
+    expect: tuple[float, float] | None
+    documented: tuple[float, float] | None
+    method: str
+    kept: bool
+    must: str | None
+    cases: tuple[str, ...]
+    risks: tuple[PlannedRisk, ...] = ()
+
+
+class StoryVariant(Record, kw_only=True):
+    """One row of the run: enough to find its records."""
+
+    variant: str
+    kind: Kind
+    phase: str | None
+    parent: str | None
+    ancestors: tuple[str, ...]
+    kept: bool
+    switches: dict[str, Scalar]
+    # switches that differ from the parent's
+    sets: dict[str, Scalar]
+    skip: str | None = None
+    untimed: str | None = None
+    cases: tuple[str, ...] = ()
+
+
+class PreparePlan(Record, kw_only=True):
+    """All that the prepare stage of a run depends on."""
+
+    schema: int = SCHEMA
+    workload: str
+    source: str
+    run: str
+    size: str
+    device: str
+    # shape of each case at this size
+    shapes: dict[str, dict[str, Scalar]]
+    seed: int = 0
+    lock: str
+    sources: str
+
+
+class RunPlan(Record, kw_only=True):
+    """The story of one workload on one machine: phases, parts, targets, risks; plan-time only."""
+
+    schema: int = SCHEMA
+    workload: str
+    source: str
+    run: str
+    size: str
+    device: str
+    summary: str
+    tier: str
+    cases: tuple[str, ...]
+    parts: tuple[str, ...]
+    phases: tuple[StoryPhase, ...]
+    variants: tuple[StoryVariant, ...]
+    # variant that all kept phases end in, by case
+    stack: dict[str, str]
+    targets: tuple[PlannedTarget, ...] = ()
+    risks: tuple[PlannedRisk, ...] = ()
+    considered: tuple[tuple[str, str], ...] = ()

@@ -1,0 +1,88 @@
+"""Outcomes: a status, a reason code and numbers; prose is rendered from them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from phasewise.records.base import Interval, Record
+
+
+class Status(StrEnum):
+    """What became of a variant in one case."""
+
+    BASELINE = "BASELINE"
+    FASTER = "FASTER"
+    SAME = "SAME"
+    SLOWER = "SLOWER"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    # the parent cannot run, this can
+    ENABLED = "ENABLED"
+    INVALID = "INVALID"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+
+
+class Reason(StrEnum):
+    """Why a status is what it is; the report turns each into a sentence."""
+
+    INTERVAL_CLEARS_FLOOR = "interval-clears-floor"
+    WITHIN_ONE_PERCENT = "within-one-percent"
+    FEW_ROUNDS = "few-rounds"
+    BELOW_FLOOR = "below-aa-floor"
+    THROTTLED = "throttled"
+    NEIGHBOUR = "neighbour"
+    BIMODAL = "bimodal"
+    PROCESS_SPREAD = "process-spread"
+    CLOCK = "clock"
+    NOT_LINEAR = "not-linear"
+    RED_GATE = "red-gate"
+    EXPECTED_INVALID = "expected-invalid"
+    # a phase that the gate had to refuse, and did not
+    ALARM_NOT_REFUSED = "alarm-not-refused"
+    ABOVE_PEAK = "above-peak"
+    OTHER_MACHINE = "other-machine"
+    OUT_OF_MEMORY = "oom"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    BAD_PROGRAM = "bad-program"
+    NEEDS = "needs-unmet"
+    UNSUPPORTED = "unsupported"
+    CASE_NOT_CHOSEN = "case-not-chosen"
+    NO_PARENT = "no-valid-parent"
+    PARENT_CANNOT_RUN = "parent-cannot-run"
+    NOT_MEASURED = "not-measured"
+    OVER_BUDGET = "over-budget"
+    NONE = "none"
+
+
+class Level(StrEnum):
+    """The highest target whose bound an interval reaches."""
+
+    STRETCH = "stretch"
+    TARGET = "target"
+    MINIMUM = "minimum"
+    MISSED = "missed"
+    NONE = "none"
+
+
+class Failure(Record, kw_only=True):
+    """Why a process could not do its work."""
+
+    reason: Reason
+    # one sentence for the reader; for a crash the last line of the traceback
+    message: str
+
+
+class Verdict(Record, kw_only=True):
+    """A status with its reason and the numbers it was decided from."""
+
+    status: Status
+    reason: Reason = Reason.NONE
+    # what a reason code cannot say, such as the unmet need
+    detail: str = ""
+    numbers: dict[str, float] = {}
+    # speed-up of time per item over the parent
+    over_parent: Interval | None = None
+    # the same over the baseline; `chained` when it is a product of ratios
+    over_baseline: Interval | None = None
+    chained: bool = False

@@ -1,0 +1,1 @@
+"""Building variants in processes of their own, and talking to those processes."""

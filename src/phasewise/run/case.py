@@ -1,0 +1,200 @@
+"""One case of one variant, built on its device and ready to step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from phasewise.model.data import use_data_folder
+from phasewise.model.layout import Layout
+from phasewise.model.program import Program
+from phasewise.model.workload import Shape, Work
+from phasewise.records.plan import PlannedCase, VariantPlan
+from phasewise.run.functions import Batch, Functions, load_functions, load_peer, make_switches
+
+# a ring longer than this many bytes is cut to two batches
+RING_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenCase:
+    """A built program with its ring of canonical batches; every callable of `Program` has its default filled in."""
+
+    plan: VariantPlan
+    planned: PlannedCase
+    functions: Functions
+    program: Program
+    device: torch.device
+    # canonical batches of consecutive seeds, the first of which the program was built from
+    batches: tuple[Batch, ...]
+    shape: Shape
+    work: Work
+    # named tensors right after the build, copied; empty where the program has no state
+    initial: Mapping[str, torch.Tensor]
+
+    def place(self, index: int) -> Any:
+        """Batch `index` of the ring in the variant's layout."""
+        return _required(self.program.place)(self.batches[index % len(self.batches)])
+
+    def step(self, placed: Any) -> Any:
+        return self.program.step(placed)
+
+    def outputs(self, raw: Any) -> dict[str, torch.Tensor]:
+        """Canonical outputs of a raw result, detached copies on the CPU."""
+        return copy_to_cpu(_required(self.program.outputs)(raw))
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Canonical state, copied to the CPU."""
+        return {} if self.program.state is None else copy_to_cpu(self.program.state())
+
+    def restore(self) -> None:
+        """Load the state that the program was built with."""
+        if self.program.load is not None:
+            self.program.load(self.initial)
+
+    def synchronize(self) -> None:
+        synchronize(self.program, self.device)
+
+
+def open_case(
+    plan: VariantPlan, case: str, root: Path, *, ring: int = 4, shape: Shape | None = None, seed: int | None = None
+) -> OpenCase:
+    """Build variant `plan` for `case` on the plan's device. `shape` replaces the planned one.
+
+    Raises:
+        Unsupported: `build` says that this variant cannot be built here.
+    """
+    use_data_folder(Layout(root).data(plan.workload))
+    functions = load_functions(plan.source, root)
+    planned = find_case(plan, case)
+    shape = Shape(**planned.shape) if shape is None else shape
+    first = plan.seed if seed is None else seed
+    batches = make_ring(functions, case, shape, first, ring)
+    device = torch_device(plan.device)
+    if plan.peer is not None:
+        program = load_peer(functions, plan.peer)(batches[0], case, shape, device)
+    else:
+        program = functions.build(make_switches(functions.workload, planned.switches), batches[0], case, shape, device)
+    return _open(plan, planned, functions, program, device, batches, shape)
+
+
+def open_reference(
+    plan: VariantPlan, case: str, root: Path, *, items: torch.Tensor | None = None, ring: int = 4, seed: int | None = None
+) -> OpenCase:
+    """The float64 reference of `case` on the CPU; by default the baseline built from float64 inputs.
+
+    `items` (indices, 1-D int64) asks for a sample where computing all is too much.
+    """
+    use_data_folder(Layout(root).data(plan.workload))
+    functions = load_functions(plan.source, root)
+    planned = find_case(plan, case)
+    shape = Shape(**planned.shape)
+    batches = make_ring(functions, case, shape, plan.seed if seed is None else seed, ring)
+    device = torch.device("cpu")
+    if functions.reference is not None:
+        program = functions.reference(batches[0], case, shape, items=items)
+    else:
+        program = build_in_float64(functions, batches[0], case, shape)
+    return _open(plan, planned, functions, fill_defaults(program, device, torch.float64), device, batches, shape)
+
+
+def build_in_float64(functions: Functions, inputs: Batch, case: str, shape: Shape) -> Program:
+    """The baseline with float64 as the default dtype, on the CPU."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        program = functions.build(functions.workload.switches(), inputs, case, shape, torch.device("cpu"))
+    finally:
+        torch.set_default_dtype(before)
+
+    def step(placed: Any) -> Any:
+        torch.set_default_dtype(torch.float64)
+        try:
+            return program.step(placed)
+        finally:
+            torch.set_default_dtype(before)
+
+    return replace(program, step=step)
+
+
+def find_case(plan: VariantPlan, case: str) -> PlannedCase:
+    """The planned case of that name."""
+    for planned in plan.cases:
+        if planned.case == case:
+            return planned
+    raise KeyError(case)
+
+
+def torch_device(device: str) -> torch.device:
+    """`cpu` for a CPU run; otherwise the process group's own GPU (LOCAL_RANK), by default the first."""
+    if device == "cpu":
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+
+
+def make_ring(functions: Functions, case: str, shape: Shape, seed: int, ring: int) -> tuple[Batch, ...]:
+    """Canonical batches of seeds `seed`, `seed + 1`, ...: `ring` of them, or two where they are large."""
+    first = functions.make_inputs(case, shape, seed)
+    size = sum(tensor.numel() * tensor.element_size() for tensor in first.values())
+    count = ring if size * ring <= RING_BYTES else min(ring, 2)
+    return (first, *(functions.make_inputs(case, shape, seed + offset) for offset in range(1, count)))
+
+
+def copy_to_cpu(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Detached copies on the CPU, in the dtype they have."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+
+
+def synchronize(program: Program, device: torch.device) -> None:
+    """Wait for the program's own work, then for the device."""
+    if program.sync is not None:
+        program.sync()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def fill_defaults(program: Program, device: torch.device, dtype: torch.dtype = torch.float32) -> Program:
+    """The program with `place` and `outputs` never None."""
+
+    def place(batch: Batch) -> dict[str, torch.Tensor]:
+        return {
+            name: tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else tensor.dtype)
+            for name, tensor in batch.items()
+        }
+
+    return replace(program, place=program.place or place, outputs=program.outputs or _as_named)
+
+
+def _as_named(raw: Any) -> Mapping[str, torch.Tensor]:
+    if isinstance(raw, torch.Tensor):
+        return {"output": raw}
+    if isinstance(raw, Mapping):
+        return raw
+    raise TypeError(f"step returned {type(raw).__name__}; return a tensor or a dict of tensors, or give `outputs`")
+
+
+def _open(
+    plan: VariantPlan,
+    planned: PlannedCase,
+    functions: Functions,
+    program: Program,
+    device: torch.device,
+    batches: tuple[Batch, ...],
+    shape: Shape,
+) -> OpenCase:
+    program = fill_defaults(program, device)
+    initial = {} if program.state is None else copy_to_cpu(program.state())
+    return OpenCase(
+        plan=plan, planned=planned, functions=functions, program=program, device=device, batches=batches,
+        shape=shape, work=functions.work(planned.case, shape), initial=initial,
+    )
+
+
+def _required(function: Callable[..., Any] | None) -> Callable[..., Any]:
+    assert function is not None, "fill_defaults has run"
+    return function

@@ -1,0 +1,97 @@
+"""Records to and from JSON: schema checked before anything else, written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from phasewise.records.base import SCHEMA, Record
+from phasewise.records.errors import RecordError
+
+R = TypeVar("R", bound=Record)
+
+
+def encode(record: Record) -> bytes:
+    """The record as indented JSON with sorted keys, so that equal records are equal bytes."""
+    compact = msgspec.json.encode(record, order="sorted")
+    return msgspec.json.format(compact, indent=1) + b"\n"
+
+
+def digest(record: Record) -> str:
+    """SHA-256 of the encoded record, 16 hexadecimal digits."""
+    return hashlib.sha256(encode(record)).hexdigest()[:16]
+
+
+def write(record: Record, path: Path) -> None:
+    """Write `record` beside `path` and rename it there; an existing file is replaced at once."""
+    write_bytes(encode(record), path)
+
+
+def write_if_changed(record: Record, path: Path) -> bool:
+    """Write only if the content differs; the file keeps its age otherwise. True if it was written."""
+    content = encode(record)
+    if path.is_file() and path.read_bytes() == content:
+        return False
+    write_bytes(content, path)
+    return True
+
+
+def write_bytes(content: bytes, path: Path) -> None:
+    """Write `content` to a temporary file in the same folder, flush it to disk, then rename it to `path`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be written ({error.strerror}); free space or make it writable") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        Path(name).unlink(missing_ok=True)
+        raise RecordError(f"{path}: cannot be written ({error.strerror}); free space or make it writable") from error
+
+
+def read(path: Path, kind: type[R]) -> R:
+    """Read a record of `kind`.
+
+    Raises:
+        RecordError: the file is absent, not JSON, of another schema, or does not fit `kind`.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path}: no record can be read there ({error.strerror}); run the stage that writes it") from error
+    return decode(content, kind, str(path))
+
+
+def decode(content: bytes, kind: type[R], place: str) -> R:
+    """Decode `content` found at `place`; raises RecordError as `read` does."""
+    try:
+        plain: Any = json.loads(content)
+    except ValueError as error:
+        raise RecordError(f"{place}: not a whole JSON record ({error}); delete it and run the stage again") from error
+    schema = plain.get("schema") if isinstance(plain, dict) else None
+    if schema != SCHEMA:
+        raise RecordError(
+            f"{place}: schema {schema!r} is unknown, this version reads {SCHEMA}; "
+            "use the version of phasewise that wrote it, or delete the file and run the stage again"
+        )
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        raise RecordError(f"{place}: not a {kind.__name__} ({error}); delete it and run the stage again") from error
+
+
+def read_if_there(path: Path, kind: type[R]) -> R | None:
+    """Like `read`, and None where there is no file."""
+    return read(path, kind) if path.is_file() else None

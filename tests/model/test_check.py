@@ -1,0 +1,112 @@
+"""Mistakes in a workload are found when it is loaded, one sentence each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from phasewise import Case, Check, Idea, Peer, Phase, Risk, Shape, Target, Workload
+from phasewise.model.check import check_workload
+from phasewise.records.errors import PlanError
+
+
+@dataclass(frozen=True)
+class Switches:
+    fused: bool = False
+    block: int = 64
+    scale: float = 1.0
+
+
+GOOD = Workload(
+    summary="A sum",
+    switches=Switches,
+    cases={"sum": Case(tiny=Shape(n=4))},
+    parts={"week-1": (Target("speedup", against="baseline", minimum=2, target=3),)},
+    phases=(Phase("fused", {"fused": True}, because="fusible-chain", part="week-1"),),
+    peers=(Peer("numpy"),),
+)
+
+
+def with_phase(**changes) -> Workload:
+    return replace(GOOD, phases=(replace(GOOD.phases[0], **changes),))
+
+
+def with_target(*arguments, **options) -> Workload:
+    return replace(GOOD, targets=(Target(*arguments, **options),))
+
+
+@dataclass
+class Mutable:
+    fused: bool = False
+
+
+@dataclass(frozen=True)
+class Listed:
+    sizes: tuple = ()
+
+
+@dataclass(frozen=True)
+class Undefaulted:
+    fused: bool
+
+
+BAD = {
+    "unknown switch": (with_phase(sets={"fusd": True}), "switch 'fusd' is unknown; choose among fused, block, scale"),
+    "wrong type": (with_phase(sets={"block": "64"}), "type int is needed"),
+    "bool for int": (with_phase(sets={"block": True}), "type int is needed"),
+    "changes nothing": (with_phase(sets={"fused": False}), "changes nothing"),
+    "sets nothing": (with_phase(sets={}), "changes nothing"),
+    "unknown finding": (with_phase(because="slow"), "is no finding"),
+    "empty idea": (with_phase(because=Idea(" ")), "Idea is empty"),
+    "unknown part": (with_phase(part="week-9"), "part 'week-9' is unknown; choose among week-1"),
+    "unknown onto": (with_phase(onto="later"), "is no phase before it"),
+    "unknown case": (with_phase(cases=("product",)), "case 'product' is unknown; choose among sum"),
+    "kept must": (with_phase(must="INVALID"), "add keep=False"),
+    "other must": (with_phase(must="FASTER", keep=False), "is the only value"),
+    "expect order": (with_phase(expect=(2, 1)), "no interval of speed-ups"),
+    "expect zero": (with_phase(documented=(0, 1)), "no interval of speed-ups"),
+    "unsafe name": (with_phase(name="../x"), "is not allowed"),
+    "repeated": (replace(GOOD, phases=(GOOD.phases[0], replace(GOOD.phases[0], sets={"block": 2}))), "used twice"),
+    "missing check": (replace(GOOD, checks=(Check("drift"),)), "check 'drift' is not a function"),
+    "risk without check": (with_phase(risks=(Risk("r", "low", "low"),)), "give either check"),
+    "risk with both": (with_phase(risks=(Risk("r", "low", "low", check="finite", by_hand="x"),)), "give either check"),
+    "risk check missing": (with_phase(risks=(Risk("r", "low", "low", check="drift"),)), "does not exist"),
+    "risk probability": (with_phase(risks=(Risk("r", 130, "low", check="finite"),)), "0 to 100"),
+    "target bounds": (with_target("time_s"), "no bound"),
+    "target order": (with_target("time_s", minimum=1, target=2), "out of order"),
+    "target order higher": (with_target("speedup", against="baseline", minimum=3, target=2), "out of order"),
+    "target case": (with_target("time_s", case="x", minimum=1), "case 'x' is unknown"),
+    "target against": (with_target("speedup", against="jax", minimum=1), "choose among baseline, parent, absolute, numpy"),
+    "target absolute speedup": (with_target("speedup", minimum=1), "against something"),
+    "target way": (with_target("drift", minimum=1), "which way is better"),
+    "no case": (replace(GOOD, cases={}), "has no case"),
+    "no size": (replace(GOOD, cases={"sum": Case()}), "has no size"),
+    "no steps": (replace(GOOD, cases={"sum": Case(tiny=Shape(), steps=0)}), "at least 1"),
+    "case name": (replace(GOOD, cases={"a/b": Case(tiny=Shape())}), "is not allowed"),
+    "memory size": (replace(GOOD, cases={"sum": Case(tiny=Shape(), memory_limit_bytes={"big": 1})}), "names the size 'big'"),
+    "mutable switches": (replace(GOOD, switches=Mutable, phases=()), "add frozen=True"),
+    "switch type": (replace(GOOD, switches=Listed, phases=()), "bool, int, float or str"),
+    "switch default": (replace(GOOD, switches=Undefaulted, phases=()), "has no default"),
+    "no dataclass": (replace(GOOD, switches=int, phases=()), "a frozen dataclass is needed"),
+    "two peers": (replace(GOOD, peers=(Peer("a"), Peer("a"))), "same name"),
+    "tiers": (replace(GOOD, tiers={}), "tier 'strict' is missing"),
+}
+
+
+@pytest.mark.parametrize(("workload", "words"), BAD.values(), ids=BAD)
+def test_a_mistake_is_one_sentence(workload, words):
+    with pytest.raises(PlanError) as caught:
+        check_workload(workload, "w", None)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_good_workload_passes_and_checks_are_read_not_imported(tmp_path):
+    file = tmp_path / "checks.py"
+    file.write_text("raise RuntimeError('imported')\ndef energy_drift(context): ...\n")
+    check_workload(replace(GOOD, checks=(Check("energy-drift"),)), "w", file)
+
+
+def test_an_int_is_allowed_where_a_float_is_the_default():
+    check_workload(with_phase(sets={"scale": 2}), "w", None)

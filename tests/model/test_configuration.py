@@ -1,0 +1,90 @@
+"""A bad configuration is one sentence with the key, its value, what is allowed and the cure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from phasewise.model.configuration import choose_budget, parse_configuration, read_configuration
+from phasewise.records.errors import PlanError
+
+GOOD = {"workloads": {"bk_core": None}}
+BAD: list[tuple[Any, str]] = [
+    (None, "mapping is needed"),
+    ([], "mapping is needed"),
+    ("text", "mapping is needed"),
+    ({}, "workloads"),
+    ({"workloads": {}}, "no workload"),
+    ({"workloads": []}, "wrong type"),
+    ({"workloads": {"default": {}}}, "not allowed as a name"),
+    ({"workloads": {"machine": {}}}, "not allowed as a name"),
+    ({"workloads": {"index": {}}}, "not allowed as a name"),
+    ({"workloads": {"Upper": {}}}, "not allowed as a name"),
+    ({"workloads": {"../up": {}}}, "not allowed as a name"),
+    ({"workloads": {"a b": {}}}, "not allowed as a name"),
+    ({"workloads": {"a": {"surce": "x.py"}}}, "'surce' is not known"),
+    ({"workloads": {"a": {"source": ""}}}, "length"),
+    ({"workloads": {"a": {"source": 3}}}, "wrong type"),
+    ({"workloads": {"a": {"cases": []}}}, "empty list"),
+    ({"workloads": {"a": {"cases": "x"}}}, "wrong type"),
+    ({"workloads": {"a": {"cases": ["x", "x"]}}}, "twice"),
+    ({"workloads": {"a": {"size": "huge"}}}, "tiny, small, full"),
+    ({"workloads": {"a": {"tier": "lax"}}}, "strict, moderate, relaxed"),
+    ({**GOOD, "size": "huge"}, "auto, tiny, small, full"),
+    ({**GOOD, "device": "tpu"}, "auto, cpu, cuda"),
+    ({**GOOD, "tier": 3}, "strict, moderate, relaxed"),
+    ({**GOOD, "budget": "forever"}, "quick, standard, thorough"),
+    ({**GOOD, "ablations": True}, "none, without, only, both"),
+    ({**GOOD, "profilers": ["perf"]}, "torch, memory"),
+    ({**GOOD, "profilers": "torch"}, "wrong type"),
+    ({**GOOD, "exporters": ["torchscript"]}, "torch-export"),
+    ({**GOOD, "capture": "some"}, "ends, all"),
+    ({**GOOD, "seed": -1}, "at least 0"),
+    ({**GOOD, "seed": 1.5}, "wrong type"),
+    ({**GOOD, "measure": {"rounds": 3}}, "'rounds' is not known"),
+    ({**GOOD, "measure": {"min_rounds": 0}}, "at least 3"),
+    ({**GOOD, "measure": {"block_s": 0}}, "more than 0"),
+    ({**GOOD, "measure": {"min_rounds": 50}}, "lower the other"),
+    ({**GOOD, "colour": "red"}, "'colour' is not known"),
+]
+
+
+@pytest.fixture
+def schema(repository):
+    return yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
+
+
+@pytest.mark.parametrize(("plain", "words"), BAD, ids=[str(plain)[:60] for plain, _ in BAD])
+def test_a_bad_configuration_is_refused_in_one_sentence(plain, words, schema):
+    with pytest.raises(PlanError) as caught:
+        parse_configuration(plain, schema, "config.yaml")
+    text = str(caught.value)
+    assert text.startswith("config.yaml: ")
+    assert words in text
+    assert "\n" not in text
+
+
+def test_the_shipped_configuration_is_good_and_needs_no_default(repository, schema):
+    configuration = read_configuration(
+        repository / "workflow/config.yaml", repository / "workflow/schemas/config.schema.yaml"
+    )
+    assert parse_configuration(GOOD, schema, "x").profilers == configuration.profilers
+    assert configuration.workloads[0].source == "phasewise.workloads.bk_core.phases"
+
+
+def test_a_file_that_is_absent_or_no_yaml_is_named(tmp_path, repository):
+    schema = repository / "workflow/schemas/config.schema.yaml"
+    with pytest.raises(PlanError, match="no configuration can be read"):
+        read_configuration(tmp_path / "none.yaml", schema)
+    (tmp_path / "bad.yaml").write_text("workloads: {a: [}")
+    with pytest.raises(PlanError, match="not YAML"):
+        read_configuration(tmp_path / "bad.yaml", schema)
+
+
+def test_a_cpu_gets_one_set_of_processes_and_a_gpu_several(schema):
+    configuration = parse_configuration({**GOOD, "measure": {"timeout_s": 5}}, schema, "x")
+    assert choose_budget(configuration, "cpu").max_sets == 1
+    assert choose_budget(configuration, "cuda").min_sets >= 3
+    assert choose_budget(configuration, "cuda").timeout_s == 5

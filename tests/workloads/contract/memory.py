@@ -1,0 +1,41 @@
+"""A phase that runs where its parent runs out of (capped) memory."""
+
+from dataclasses import dataclass
+
+from phasewise import Case, Phase, Program, Shape, Target, Workload
+
+
+@dataclass(frozen=True)
+class Switches:
+    rows: int = 0
+
+
+def make_inputs(case, shape, seed):
+    import torch
+
+    return {"x": torch.rand(shape.n, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))}
+
+
+def reference(inputs, case, shape, items=None):
+    return Program(step=lambda batch: {"sum": _sum(batch["x"], 256)})
+
+
+def _sum(x, rows):
+    import torch
+
+    parts = [(part[:, None, :] - x[None, :, :]).square().sum(-1).sum(-1) for part in x.split(rows or len(x))]
+    return torch.cat(parts)
+
+
+def build(switches, inputs, case, shape, device):
+    return Program(step=lambda batch: {"sum": _sum(batch["x"], switches.rows)})
+
+
+workload = Workload(
+    summary="Sums of all squared distances",
+    switches=Switches,
+    # all pairs at once need 2 x 8192 x 8192 x 4 bytes = 537 MB
+    cases={"pairs": Case(tiny=Shape(n=8192), steps=1, memory_limit_bytes={"tiny": 400_000_000})},
+    phases=(Phase("by-rows", {"rows": 64}, because="memory-capacity"),),
+    targets=(Target("peak_memory_bytes", minimum=4e9),),
+)

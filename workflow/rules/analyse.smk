@@ -1,0 +1,22 @@
+rule analyse_variant:
+    input:
+        unpack(GRAPH.analyse_variant_inputs),
+    output:
+        f"{RECORDS}/{{variant}}/analyse.json",
+    log:
+        "logs/analyse/{workload}/{run}/{variant}.log",
+    shell:
+        "python -m phasewise analyse {wildcards.workload} {wildcards.run} {wildcards.variant} > {log} 2>&1"
+
+
+rule analyse:
+    input:
+        unpack(GRAPH.analyse_inputs),
+    output:
+        f"{RECORDS}/analyse.json",
+        f"{RECORDS}/ledger.json",
+        f"{RECORDS}/summary.json",
+    log:
+        "logs/analyse/{workload}/{run}.log",
+    shell:
+        "python -m phasewise analyse {wildcards.workload} {wildcards.run} > {log} 2>&1"

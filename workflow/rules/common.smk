@@ -1,0 +1,41 @@
+# The plan is made while this file is read: without torch, and written only where its content changed.
+from snakemake.exceptions import WorkflowError
+
+from phasewise.environment import detect
+from phasewise.model.configuration import parse_configuration
+from phasewise.model.layout import Layout
+from phasewise.plan import plan_runs, write_plans
+from phasewise.plan.graph import Graph, hold_lock
+from phasewise.records.errors import UserError
+from phasewise.store import write_if_changed
+
+
+def plan_all():
+    layout = Layout(Path.cwd())
+    try:
+        configuration = parse_configuration(dict(config), {}, "workflow/config.yaml")
+        machine = detect(configuration.device)
+        planned = plan_runs(configuration, layout.root, machine)
+        write_if_changed(machine, layout.identity(machine.device))
+        for run in planned:
+            write_plans(run, layout)
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+    return Graph(planned=planned, layout=layout)
+
+
+def hold_project():
+    try:
+        hold_lock(Path.cwd())
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+
+
+GRAPH = plan_all()
+RECORDS = "profiles/records/{workload}/{run}"
+
+
+wildcard_constraints:
+    workload="[a-z][a-z0-9_]*",
+    run="(tiny|small|full)-[a-z0-9]+",
+    variant="[a-z0-9][a-z0-9-]*",

@@ -1,0 +1,12 @@
+rule export:
+    input:
+        unpack(GRAPH.export_inputs),
+    output:
+        f"{RECORDS}/{{variant}}/export.json",
+    threads: workflow.cores
+    resources:
+        gpu=1,
+    log:
+        "logs/export/{workload}/{run}/{variant}.log",
+    shell:
+        "python -m phasewise export {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"
