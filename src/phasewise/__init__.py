@@ -21,6 +21,24 @@ from phasewise.model.workload import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "Case", "Chart", "Check", "CheckContext", "Checked", "Idea", "Needs", "Peer", "Phase", "Program", "Quantity", "Risk",
-    "Series", "Shape", "Target", "Tolerance", "Unsupported", "Work", "Workload", "data_folder",
+    "Case",
+    "Chart",
+    "Check",
+    "CheckContext",
+    "Checked",
+    "Idea",
+    "Needs",
+    "Peer",
+    "Phase",
+    "Program",
+    "Quantity",
+    "Risk",
+    "Series",
+    "Shape",
+    "Target",
+    "Tolerance",
+    "Unsupported",
+    "Work",
+    "Workload",
+    "data_folder",
 ]

@@ -17,8 +17,17 @@ from phasewise.records.machine import Machine, Tool
 
 # packages that can change a number
 PACKAGES = (
-    "torch", "triton", "numpy", "cupy-cuda13x", "jax", "onnxruntime", "torch-tb-profiler", "snakemake", "dvc", "phasewise",
-)  # fmt: skip
+    "torch",
+    "triton",
+    "numpy",
+    "cupy-cuda13x",
+    "jax",
+    "onnxruntime",
+    "torch-tb-profiler",
+    "snakemake",
+    "dvc",
+    "phasewise",
+)
 
 
 def detect(prefer: str = "auto") -> Machine:
@@ -77,7 +86,9 @@ def _detect_gpu(nvml: ModuleType) -> Machine:
 
 def short_name(name: str) -> str:
     """`NVIDIA H200` -> `h200`, `NVIDIA A100-SXM4-80GB` -> `a100`, `NVIDIA GeForce RTX 3080 Ti` -> `rtx3080ti`."""
-    words = [word for word in name.lower().replace("-", " ").split() if word not in ("nvidia", "geforce", "tesla", "quadro")]
+    words = [
+        word for word in name.lower().replace("-", " ").split() if word not in ("nvidia", "geforce", "tesla", "quadro")
+    ]
     if words and words[0] == "rtx":
         return "".join(words)
     return "".join(character for character in words[0] if character.isalnum()) if words else "gpu"

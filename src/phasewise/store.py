@@ -54,8 +54,8 @@ def write_bytes(content: bytes, path: Path) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
     except OSError as error:
         Path(name).unlink(missing_ok=True)
         raise RecordError(f"{path}: cannot be written ({error.strerror}); free space or make it writable") from error
@@ -70,7 +70,9 @@ def read(path: Path, kind: type[R]) -> R:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise RecordError(f"{path}: no record can be read there ({error.strerror}); run the stage that writes it") from error
+        raise RecordError(
+            f"{path}: no record can be read there ({error.strerror}); run the stage that writes it"
+        ) from error
     return decode(content, kind, str(path))
 
 

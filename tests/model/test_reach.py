@@ -35,7 +35,13 @@ REFERENCE = "def slow(x):\n    return load('kernel.cu')\n"
 def package(tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
-    files = {"__init__.py": "", "program.py": PROGRAM, "kernels.py": KERNELS, "reference.py": REFERENCE, "kernel.cu": "1"}
+    files = {
+        "__init__.py": "",
+        "program.py": PROGRAM,
+        "kernels.py": KERNELS,
+        "reference.py": REFERENCE,
+        "kernel.cu": "1",
+    }
     for name, text in files.items():
         (folder / name).write_text(text)
     return folder
@@ -85,3 +91,21 @@ def test_a_native_source_named_by_a_string_counts(package):
 def test_a_branch_that_cannot_be_decided_is_followed(package):
     (package / "program.py").write_text(PROGRAM.replace("if switches.fused:", "if len(inputs) > 1:"))
     assert changed(package, "kernels.py", "x * FACTOR", "FACTOR * x") == {"fused", "slow", "second"}
+
+
+def test_a_new_switch_with_its_branch_leaves_the_others_alone(package):
+    new = "    # a comment\n    if switches.newer:\n        return kernels.never()\n"
+    before = digests(package)
+    (package / "program.py").write_text(PROGRAM.replace("    # a comment\n", new))
+    entries = [("work.program", "build"), ("work.program", "make_inputs")]
+    after = digest_sources(entries, {"fused": True, "mode": "", "newer": False}, {"work": package})
+    assert after == before["fused"]
+
+
+def test_the_value_of_a_switch_that_the_code_reads_counts(package):
+    (package / "program.py").write_text(PROGRAM.replace("kernels.fast(inputs)", "kernels.fast(switches.block)"))
+    entries = [("work.program", "build")]
+    one, two = (
+        digest_sources(entries, {"fused": True, "mode": "", "block": block}, {"work": package}) for block in (64, 128)
+    )
+    assert one != two

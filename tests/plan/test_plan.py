@@ -15,7 +15,19 @@ from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
 
 CPU = Machine(device="cpu", kind="cpu", name="cpu", cores=2)
-CONTRACT = ("alternatives", "checked", "group", "layout", "memory", "peered", "prepared", "sampling", "slow", "training", "two_cases")
+CONTRACT = (
+    "alternatives",
+    "checked",
+    "group",
+    "layout",
+    "memory",
+    "peered",
+    "prepared",
+    "sampling",
+    "slow",
+    "training",
+    "two_cases",
+)
 
 
 def plan_contract(repository, name, **options):
@@ -56,35 +68,38 @@ def test_an_unchanged_plan_keeps_its_file(repository, tmp_path):
     assert file.stat().st_mtime_ns == before
 
 
+def plan_text(repository, folder, text):
+    folder.mkdir()
+    (folder / "same.py").write_text(text)
+    schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
+    configuration = parse_configuration({"workloads": {"w": {"source": "same.py"}}}, schema, "test")
+    return plan_runs(configuration, folder, CPU)[0]
+
+
 def test_a_better_sentence_changes_the_story_and_no_variant(repository, tmp_path):
     text = (repository / "tests/workloads/contract/training.py").read_text()
-    (tmp_path / "one.py").write_text(text)
-    (tmp_path / "two.py").write_text(text.replace("Resume differs", "A resumed run differs").replace("A training", "# A training"))
-    schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
-    plans = []
-    for name in ("one", "two"):
-        configuration = parse_configuration({"workloads": {"w": {"source": f"{name}.py"}}}, schema, "test")
-        plans.append(plan_runs(configuration, tmp_path, CPU)[0])
-    assert plans[0].run_plan.phases != plans[1].run_plan.phases
-    assert [plan.sources for plan in plans[0].variants] == [plan.sources for plan in plans[1].variants]
+    edited = text.replace("Resume differs", "A resumed run differs").replace('"""A training', '"""One training')
+    one, two = plan_text(repository, tmp_path / "one", text), plan_text(repository, tmp_path / "two", edited)
+    assert one.run_plan.phases != two.run_plan.phases
+    assert one.variants == two.variants
 
 
 def test_a_changed_switch_changes_that_phase_and_what_is_built_on_it(repository, tmp_path):
     text = (repository / "tests/workloads/contract/two_cases.py").read_text()
-    (tmp_path / "one.py").write_text(text)
-    (tmp_path / "two.py").write_text(text.replace('{"vectorised": True}, because', '{"vectorised": True, "inplace": True}, because'))
-    schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
-    found = []
-    for name in ("one", "two"):
-        configuration = parse_configuration({"workloads": {"w": {"source": f"{name}.py"}}}, schema, "test")
-        found.append({plan.variant: plan.cases for plan in plan_runs(configuration, tmp_path, CPU)[0].variants})
-    changed = {name for name in found[0] if found[0][name] != found[1][name]}
-    assert changed == {"01-vectorised", "aa"}
+    edited = text.replace("inplace: bool = False", "inplace: bool = False\n    block: int = 1")
+    edited = edited.replace('{"vectorised": True}, because', '{"vectorised": True, "block": 2}, because')
+    plans = [plan_text(repository, tmp_path / name, part) for name, part in (("one", text), ("two", edited))]
+    one, two = ({plan.variant: plan for plan in planned.variants} for planned in plans)
+    assert {name for name in one if one[name] != two[name]} == {"01-vectorised", "aa"}
 
 
 def test_an_unknown_case_phase_or_size_is_refused(repository):
     with pytest.raises(PlanError, match="'x' is unknown; choose among train-step"):
-        plan_contract(repository, "training", **{"workloads": {"training": {"source": "tests/workloads/contract/training.py", "cases": ["x"]}}})
+        plan_contract(
+            repository,
+            "training",
+            **{"workloads": {"training": {"source": "tests/workloads/contract/training.py", "cases": ["x"]}}},
+        )
     with pytest.raises(PlanError, match="none of its cases has the size 'full'"):
         plan_contract(repository, "training", size="full")
     with pytest.raises(PlanError, match="no NVIDIA GPU"):

@@ -20,7 +20,21 @@ def commands() -> None:
     """Make a PyTorch workload fast one phase at a time, and prove each step."""
 
 
-for command in (plan, prepare, validate, measure, profile, export, analyse, report, init, try_variant, doctor, retry, run):
+for command in (
+    plan,
+    prepare,
+    validate,
+    measure,
+    profile,
+    export,
+    analyse,
+    report,
+    init,
+    try_variant,
+    doctor,
+    retry,
+    run,
+):
     commands.add_command(command)
 
 

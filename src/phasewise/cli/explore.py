@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -10,7 +12,9 @@ import msgspec
 
 from phasewise.cli.project import hold_machine, load_configuration, project_layout
 from phasewise.environment import commit, detect
+from phasewise.model.discover import load_workload
 from phasewise.model.layout import WORKLOAD_NAME, check_name
+from phasewise.model.stack import default_switches
 from phasewise.records.base import Scalar
 from phasewise.records.errors import PlanError
 from phasewise.records.plan import Kind, VariantPlan
@@ -54,14 +58,13 @@ def try_variant(workload: str, variant: str, case: str | None, changes: tuple[st
     if not chosen:
         known = ", ".join(options.name for options in configuration.workloads)
         raise PlanError(f"try: workload {workload!r} is not in the configuration; choose among {known}")
-    import dataclasses
-
     machine = detect(configuration.device)
     planned = plan_runs(dataclasses.replace(configuration, workloads=(chosen[0],)), layout.root, machine)[0]
     plans = {plan.variant: plan for plan in planned.variants}
     if variant not in plans:
         raise PlanError(f"try: variant {variant!r} is not planned; choose among {', '.join(plans)}")
-    plan = _change(_choose(plans[variant], case), changes)
+    defaults = default_switches(load_workload(chosen[0].source, layout.root))
+    plan = _change(_choose(plans[variant], case), changes, defaults)
     plans = {name: _choose(other, case) for name, other in plans.items()} | {variant: plan}
     with tempfile.TemporaryDirectory() as folder, hold_machine(machine.device):
         found = attempt(plan, plans, planned, machine, layout, Path(folder), commit(layout.root))
@@ -76,18 +79,20 @@ def _choose(plan: VariantPlan, case: str | None) -> VariantPlan:
     if not cases and plan.kind is not Kind.BASELINE:
         return plan
     if not cases:
-        raise PlanError(f"try: case {case!r} is unknown; choose among {', '.join(planned.case for planned in plan.cases)}")
+        raise PlanError(
+            f"try: case {case!r} is unknown; choose among {', '.join(planned.case for planned in plan.cases)}"
+        )
     return msgspec.structs.replace(plan, cases=cases)
 
 
-def _change(plan: VariantPlan, changes: tuple[str, ...]) -> VariantPlan:
+def _change(plan: VariantPlan, changes: tuple[str, ...], defaults: Mapping[str, Scalar]) -> VariantPlan:
     """The plan with switches overridden; raises PlanError for an unknown switch or a value of another type."""
     values: dict[str, Scalar] = {}
     for change in changes:
         name, separator, text = change.partition("=")
-        if not separator or name not in plan.switches:
-            raise PlanError(f"--set {change!r}: write SWITCH=VALUE with a switch of {', '.join(plan.switches)}")
-        values[name] = _parse(text, plan.switches[name], change)
+        if not separator or name not in defaults:
+            raise PlanError(f"--set {change!r}: write SWITCH=VALUE with a switch of {', '.join(defaults)}")
+        values[name] = _parse(text, defaults[name], change)
     cases = tuple(msgspec.structs.replace(case, switches={**case.switches, **values}) for case in plan.cases)
     return msgspec.structs.replace(plan, cases=cases, switches={**plan.switches, **values})
 

@@ -47,7 +47,9 @@ def load_run(layout: Layout, workload: str, run: str) -> RunPlan:
     """
     path = layout.run(workload, run) / "plan.json"
     if not path.is_file():
-        known = sorted(str(other.parent.relative_to(layout.root / "profiles" / "records")) for other in _run_plans(layout))
+        known = sorted(
+            str(other.parent.relative_to(layout.root / "profiles" / "records")) for other in _run_plans(layout)
+        )
         raise PlanError(
             f"{workload}/{run}: no such run is planned; choose among {', '.join(known) or 'none'}, or call `phasewise plan`"
         )

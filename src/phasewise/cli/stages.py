@@ -121,7 +121,9 @@ def measure(workload: str, run: str, variant: str) -> None:
         )
     write(record, layout.records(workload, run, variant) / "measure.json")
     for case in record.cases:
-        click.echo(f"{variant} {case.case}: {len(case.rounds)} rounds, {case.stopped or (case.skipped and case.skipped.message)}")
+        click.echo(
+            f"{variant} {case.case}: {len(case.rounds)} rounds, {case.stopped or (case.skipped and case.skipped.message)}"
+        )
 
 
 @click.command()
@@ -219,7 +221,9 @@ def analyse(workload: str, run: str, variant: str | None) -> None:
 @click.command()
 @click.argument("workload", required=False)
 @click.argument("run", required=False)
-@click.option("--readme", type=click.Path(path_type=Path), help="Also renew the result table between the markers of this file.")
+@click.option(
+    "--readme", type=click.Path(path_type=Path), help="Also renew the result table between the markers of this file."
+)
 def report(workload: str | None, run: str | None, readme: Path | None) -> None:
     """Render one run's pages; without a run, the index of all runs."""
     from phasewise.report import render_index, render_run, renew_table

@@ -38,7 +38,9 @@ def build(switches, inputs, case, shape, device):
 def work(case, shape):
     """What one step has to do at least: each input read once, each output written once."""
     size = shape.rows * shape.columns
-    return Work(items=shape.rows, flops=2 * size, bytes=4 * (size + shape.rows), working_set_bytes=4 * size, item="rows")
+    return Work(
+        items=shape.rows, flops=2 * size, bytes=4 * (size + shape.rows), working_set_bytes=4 * size, item="rows"
+    )
 
 
 workload = Workload(

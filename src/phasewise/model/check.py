@@ -53,7 +53,9 @@ def check_workload(workload: Workload, name: str, checks_file: Path | None) -> N
         _check_cases_named(workload, peer.cases, f"{place}: peer {peer.name!r}")
     for tier in ("strict", "moderate", "relaxed"):
         if tier not in workload.tiers:
-            raise PlanError(f"{place}: tier {tier!r} is missing; give strict, moderate and relaxed, or leave `tiers` out")
+            raise PlanError(
+                f"{place}: tier {tier!r} is missing; give strict, moderate and relaxed, or leave `tiers` out"
+            )
 
 
 def _check_switches(workload: Workload, place: str) -> None:
@@ -61,7 +63,9 @@ def _check_switches(workload: Workload, place: str) -> None:
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise PlanError(f"{place}: switches is {kind!r}; a frozen dataclass is needed, add @dataclass(frozen=True)")
     if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        raise PlanError(f"{place}: switches {kind.__name__} can be changed; a frozen dataclass is needed, add frozen=True")
+        raise PlanError(
+            f"{place}: switches {kind.__name__} can be changed; a frozen dataclass is needed, add frozen=True"
+        )
     for item in dataclasses.fields(kind):
         if item.default is dataclasses.MISSING:
             raise PlanError(f"{place}: switch {item.name!r} has no default; give the value of the baseline")
@@ -106,7 +110,9 @@ def _check_phases(workload: Workload, place: str) -> None:
                     f"{here}: switch {switch!r} is set to {value!r}; a value of type {expected.__name__} is needed"
                 )
         if phase.onto is not None and phase.onto not in stack:
-            raise PlanError(f"{here}: onto={phase.onto!r} is no phase before it; choose among {', '.join(stack) or 'none'}")
+            raise PlanError(
+                f"{here}: onto={phase.onto!r} is no phase before it; choose among {', '.join(stack) or 'none'}"
+            )
         base = stack[phase.onto] if phase.onto else current
         if all(base[switch] == value for switch, value in phase.sets.items()):
             raise PlanError(f"{here}: it changes nothing of what it is built on; set a switch or drop the phase")
@@ -131,7 +137,9 @@ def _check_phase_words(workload: Workload, phase: Phase, here: str) -> None:
         raise PlanError(f"{here}: a phase that must be INVALID can't be kept; add keep=False")
     for word, bounds in (("expect", phase.expect), ("documented", phase.documented)):
         if bounds is not None and not (len(bounds) == 2 and 0 < bounds[0] <= bounds[1]):
-            raise PlanError(f"{here}: {word}={bounds!r} is no interval of speed-ups; give (low, high) with 0 < low <= high")
+            raise PlanError(
+                f"{here}: {word}={bounds!r} is no interval of speed-ups; give (low, high) with 0 < low <= high"
+            )
     _check_cases_named(workload, phase.cases, here)
 
 
@@ -146,7 +154,9 @@ def _check_risk(risk: Risk, here: str, known: set[str]) -> None:
     if (risk.check is None) == (risk.by_hand is None):
         raise PlanError(f"{here}: give either check='...' or by_hand='why no check can tell'")
     if risk.check is not None and risk.check not in known:
-        raise PlanError(f"{here}: check {risk.check!r} does not exist; choose among {', '.join(sorted(known))}, or write it")
+        raise PlanError(
+            f"{here}: check {risk.check!r} does not exist; choose among {', '.join(sorted(known))}, or write it"
+        )
     if isinstance(risk.probability, float | int) and not 0 <= risk.probability <= 100:
         raise PlanError(f"{here}: probability {risk.probability} is not allowed; give a word or 0 to 100 per cent")
 

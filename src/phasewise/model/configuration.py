@@ -65,7 +65,9 @@ def read_configuration(path: Path, schema: Path) -> Configuration:
     try:
         plain = yaml.safe_load(path.read_text())
     except OSError as error:
-        raise PlanError(f"{path}: no configuration can be read there ({error.strerror}); restore it or name another") from error
+        raise PlanError(
+            f"{path}: no configuration can be read there ({error.strerror}); restore it or name another"
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise PlanError(f"{path}: not YAML ({' '.join(str(error).split())}); mend it") from error
     return parse_configuration(plain, yaml.safe_load(schema.read_text()), str(path))
@@ -74,7 +76,9 @@ def read_configuration(path: Path, schema: Path) -> Configuration:
 def parse_configuration(plain: Any, schema: Mapping[str, Any], place: str) -> Configuration:
     """Turn the loaded YAML into a Configuration; raises PlanError as `read_configuration` does."""
     if not isinstance(plain, dict):
-        raise PlanError(f"{place}: a mapping is needed at the top level, found {type(plain).__name__}; see the comments in it")
+        raise PlanError(
+            f"{place}: a mapping is needed at the top level, found {type(plain).__name__}; see the comments in it"
+        )
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(plain))
     if error is not None:
         raise PlanError(f"{place}: {_describe(error)}")
@@ -106,26 +110,37 @@ def choose_budget(configuration: Configuration, kind: str, place: str = "configu
 def _workload(name: str, values: Mapping[str, Any], place: str) -> WorkloadOptions:
     check_name(name, WORKLOAD_NAME, f"{place}: workloads")
     lists = {key: tuple(values[key]) for key in ("cases", "phases") if key in values}
-    rest = {key: value for key, value in values.items() if key not in lists}
-    return WorkloadOptions(name=name, source=rest.pop("source", default_source(name)), **rest, **lists)
+    rest: dict[str, Any] = {key: value for key, value in values.items() if key not in lists} | lists
+    return WorkloadOptions(name=name, source=rest.pop("source", default_source(name)), **rest)
 
 
 def _describe(error: jsonschema.ValidationError) -> str:
     """One sentence: key, value, what is allowed, the cure."""
     key = ".".join(str(part) for part in error.absolute_path) or "top level"
     allowed = {
-        "enum": lambda: f"{error.instance!r} is not allowed; choose one of {', '.join(map(str, error.validator_value))}",
-        "type": lambda: f"{error.instance!r} has the wrong type; a value of type {_types(error.validator_value)} is needed",
+        "enum": lambda: (
+            f"{error.instance!r} is not allowed; choose one of {', '.join(map(str, error.validator_value))}"
+        ),
+        "type": lambda: (
+            f"{error.instance!r} has the wrong type; a value of type {_types(error.validator_value)} is needed"
+        ),
         "additionalProperties": lambda: f"{_unknown(error)} not known; choose among {', '.join(sorted(_known(error)))}",
         "required": lambda: f"{error.message.split(chr(39))[1]!r} is missing; add it",
-        "pattern": lambda: f"{error.instance!r} is not allowed as a name; use lower-case letters, digits and _, and no reserved name",
+        "pattern": lambda: (
+            f"{error.instance!r} is not allowed as a name; use lower-case letters, digits and _, and no reserved name"
+        ),
         "minItems": lambda: "an empty list is not allowed; name at least one or leave the key out",
         "minProperties": lambda: "no workload is named; name at least one",
         "uniqueItems": lambda: f"{error.instance!r} names something twice; name it once",
     }
     if error.validator in allowed:
         return f"{key}: {allowed[error.validator]()}"
-    bound = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than", "minLength": "a length of at least"}
+    bound = {
+        "minimum": "at least",
+        "maximum": "at most",
+        "exclusiveMinimum": "more than",
+        "minLength": "a length of at least",
+    }
     if error.validator in bound:
         return f"{key}: {error.instance!r} is not allowed; use {bound[error.validator]} {error.validator_value}"
     return f"{key}: {error.message}; correct it"

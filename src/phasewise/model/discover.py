@@ -29,10 +29,12 @@ def load_module(source: str, root: Path) -> ModuleType:
         if not (path / "phases.py").is_file():
             raise PlanError(f"workload source {source!r}: the folder has no phases.py; add one or name the file itself")
         _add_to_path(path.parent)
+        _forget_namesake(path.name, path / "__init__.py", path / "phases.py")
         return _import(f"{path.name}.phases", source)
     if not path.is_file():
         raise PlanError(f"workload source {source!r}: no such file below {root.name or root}; correct `source`")
     _add_to_path(path.parent)
+    _forget_namesake(path.stem, path)
     return _import(path.stem, source)
 
 
@@ -87,14 +89,27 @@ def _looks_like_path(source: str) -> bool:
 
 
 def _add_to_path(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+    if str(folder) in sys.path:
+        sys.path.remove(str(folder))
+    sys.path.insert(0, str(folder))
+
+
+def _forget_namesake(name: str, *files: Path) -> None:
+    """Unload another file's module of the same name, so that two workloads may share a file name."""
+    loaded = [sys.modules.get(name), sys.modules.get(f"{name}.phases")]
+    found = {Path(module.__file__).resolve() for module in loaded if module is not None and module.__file__}
+    if found and not found & {file.resolve() for file in files}:
+        for other in [key for key in sys.modules if key == name or key.startswith(f"{name}.")]:
+            del sys.modules[other]
+        importlib.invalidate_caches()
 
 
 def _import(name: str, source: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise PlanError(f"workload source {source!r}: module {error.name!r} is not installed or does not exist; correct it") from error
+        raise PlanError(
+            f"workload source {source!r}: module {error.name!r} is not installed or does not exist; correct it"
+        ) from error
     except (SyntaxError, TypeError, ValueError, NameError, AttributeError) as error:
         raise PlanError(f"workload source {source!r}: {type(error).__name__}: {error}") from error

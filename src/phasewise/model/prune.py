@@ -14,18 +14,26 @@ SWITCH_PARAMETERS = ("switches", "on")
 SWITCH_ANNOTATION = "Switches"
 
 _COMPARE: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-    ast.GtE: operator.ge, ast.In: lambda item, group: item in group, ast.NotIn: lambda item, group: item not in group,
-    ast.Is: operator.is_, ast.IsNot: operator.is_not,
-}  # fmt: skip
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda item, group: item in group,
+    ast.NotIn: lambda item, group: item not in group,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+}
 UNKNOWN = object()
 
 
-def prune(node: ast.stmt, switches: Mapping[str, Scalar]) -> ast.stmt:
-    """A copy of `node` without docstrings and without branches that `switches` rule out."""
-    pruned = _Pruner(switches).visit(copy.deepcopy(node))
+def prune(node: ast.stmt, switches: Mapping[str, Scalar]) -> tuple[ast.stmt, frozenset[str]]:
+    """A copy of `node` without docstrings and branches that `switches` rule out, and the switches that the rest reads."""
+    pruner = _Pruner(switches)
+    pruned = pruner.visit(copy.deepcopy(node))
     assert isinstance(pruned, ast.stmt)
-    return pruned
+    return pruned, frozenset(pruner.reads)
 
 
 class _Pruner(ast.NodeTransformer):
@@ -33,8 +41,14 @@ class _Pruner(ast.NodeTransformer):
         self.switches = switches
         # names that hold the switches where the walk stands
         self.names: tuple[str, ...] = ()
+        self.reads: set[str] = set()
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # noqa: N802
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id in self.names:
+            self.reads.add(node.attr)
+        return self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         outer = self.names
         self.names = tuple(dict.fromkeys((*outer, *_switch_parameters(node.args))))
         if node.body and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
@@ -44,12 +58,12 @@ class _Pruner(ast.NodeTransformer):
         self.names = outer
         return node
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         if node.body and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
             node.body = node.body[1:] or [ast.Pass()]
         return self.generic_visit(node)
 
-    def visit_If(self, node: ast.If) -> Any:  # noqa: N802
+    def visit_If(self, node: ast.If) -> Any:
         value = self.evaluate(node.test)
         if value is UNKNOWN:
             return self.generic_visit(node)
@@ -57,9 +71,9 @@ class _Pruner(ast.NodeTransformer):
         for statement in node.body if value else node.orelse:
             result = self.visit(statement)
             kept.extend(result if isinstance(result, list) else [result])
-        return _cut_after_return(kept) or ast.Pass()
+        return _cut_after_return(kept)
 
-    def visit_IfExp(self, node: ast.IfExp) -> Any:  # noqa: N802
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
         value = self.evaluate(node.test)
         if value is UNKNOWN:
             return self.generic_visit(node)

@@ -3,7 +3,8 @@
 The sources are parsed, never imported. From the entry functions on, every name that a definition uses is followed into the
 modules of the workload's own folder and of `phasewise.kit`. Branches that the variant's switches rule out are not followed:
 in a function with a parameter called `switches` or `on`, or annotated `Switches`, `if switches.fused:` is decided by the
-variant's value. Comments, docstrings and layout do not count. What can't be decided is followed.
+variant's value. Comments, docstrings and layout do not count. What can't be decided is followed. A new switch whose branch
+the other variants do not take leaves their digests alone.
 """
 
 from __future__ import annotations
@@ -46,9 +47,7 @@ class Reach:
     dumps: dict[Key, str] = field(default_factory=dict)
 
 
-def digest_sources(
-    entries: Iterable[Key], switches: Mapping[str, Scalar], folders: Mapping[str, Path]
-) -> str:
+def digest_sources(entries: Iterable[Key], switches: Mapping[str, Scalar], folders: Mapping[str, Path]) -> str:
     """SHA-256 (16 digits) over all definitions reachable from `entries` under `switches`.
 
     `entries` are (module, function) pairs; `folders` maps the packages that count (a package, or "" for plain modules) to the
@@ -75,8 +74,9 @@ def _follow(reach: Reach, module_name: str, name: str) -> None:
     if name in module.imports:
         _follow(reach, *module.imports[name])
     elif name in module.definitions:
-        node = prune(module.definitions[name], reach.switches)
-        reach.dumps[key] = ast.dump(node)
+        node, reads = prune(module.definitions[name], reach.switches)
+        values = {switch: reach.switches.get(switch) for switch in sorted(reads)}
+        reach.dumps[key] = f"{ast.dump(node)} {values}"
         _follow_names(reach, module, node)
 
 

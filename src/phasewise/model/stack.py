@@ -163,9 +163,7 @@ def _ablate(
     ]
 
 
-def _control(
-    cases: tuple[str, ...], tops: Mapping[str, str], places: Mapping[tuple[str, str], Place]
-) -> list[Variant]:
+def _control(cases: tuple[str, ...], tops: Mapping[str, str], places: Mapping[tuple[str, str], Place]) -> list[Variant]:
     """The last kept variant against itself, and the baseline against itself where they differ."""
     top = {case: _twin(tops[case], places[(tops[case], case)]) for case in cases}
     controls = [Variant(name=CONTROL, kind=Kind.CONTROL, phase=None, kept=False, places=top)]
@@ -185,12 +183,22 @@ def _peers(
     """Each peer beside the last kept variant."""
     found = []
     for peer in workload.peers:
-        here = {case: _twin(tops[case], places[(tops[case], case)]) for case in cases if not peer.cases or case in peer.cases}
+        here = {
+            case: _twin(tops[case], places[(tops[case], case)])
+            for case in cases
+            if not peer.cases or case in peer.cases
+        }
         if here:
             skip = unmet(peer.needs, machine)
             found.append(
                 Variant(
-                    name=f"peer-{peer.name}", kind=Kind.PEER, phase=None, kept=False, places=here, skip=skip, peer=peer.name
+                    name=f"peer-{peer.name}",
+                    kind=Kind.PEER,
+                    phase=None,
+                    kept=False,
+                    places=here,
+                    skip=skip,
+                    peer=peer.name,
                 )
             )
     return found

@@ -18,7 +18,7 @@ Inputs = dict[str, Any]
 
 def ancient(path: str) -> Any:
     """Mark an input whose age does not matter: only its presence does."""
-    from snakemake.ioflags import flag  # type: ignore[import-untyped]
+    from snakemake.ioflags import flag
 
     return flag(path, "ancient")
 

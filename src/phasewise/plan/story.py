@@ -21,13 +21,24 @@ def tell_story(
 ) -> RunPlan:
     """The run-level plan; only analyse and report read it, so that a better sentence re-measures nothing."""
     return RunPlan(
-        workload=options.name, source=options.source, run=run, size=size, device=device, summary=workload.summary,
-        tier=tier, cases=cases, parts=tuple(workload.parts),
-        phases=tuple(_tell_phase(variant, variant.phase) for variant in stack.variants if _is_phase(variant) and variant.phase),
+        workload=options.name,
+        source=options.source,
+        run=run,
+        size=size,
+        device=device,
+        summary=workload.summary,
+        tier=tier,
+        cases=cases,
+        parts=tuple(workload.parts),
+        phases=tuple(
+            _tell_phase(variant, variant.phase) for variant in stack.variants if _is_phase(variant) and variant.phase
+        ),
         variants=tuple(_tell_variant(stack, variant) for variant in stack.variants if variant.places),
-        stack=dict(stack.tops), targets=_tell_targets(workload, cases),
-        risks=tuple(_tell_risk(risk) for risk in workload.risks), considered=tuple(workload.considered.items()),
-    )  # fmt: skip
+        stack=dict(stack.tops),
+        targets=_tell_targets(workload, cases),
+        risks=tuple(_tell_risk(risk) for risk in workload.risks),
+        considered=tuple(workload.considered.items()),
+    )
 
 
 def _is_phase(variant: Variant) -> bool:
@@ -36,12 +47,19 @@ def _is_phase(variant: Variant) -> bool:
 
 def _tell_phase(variant: Variant, phase: Phase) -> StoryPhase:
     return StoryPhase(
-        phase=phase.name, variant=variant.name, part=phase.part,
+        phase=phase.name,
+        variant=variant.name,
+        part=phase.part,
         because=phase.because.text if isinstance(phase.because, Idea) else str(phase.because),
-        because_is_idea=isinstance(phase.because, Idea), expect=phase.expect, documented=phase.documented,
-        method=phase.method, kept=variant.kept, must=phase.must, cases=tuple(variant.places),
+        because_is_idea=isinstance(phase.because, Idea),
+        expect=phase.expect,
+        documented=phase.documented,
+        method=phase.method,
+        kept=variant.kept,
+        must=phase.must,
+        cases=tuple(variant.places),
         risks=tuple(_tell_risk(risk) for risk in phase.risks),
-    )  # fmt: skip
+    )
 
 
 def _tell_variant(stack: Stack, variant: Variant) -> StoryVariant:
@@ -49,11 +67,18 @@ def _tell_variant(stack: Stack, variant: Variant) -> StoryVariant:
     below = {other.name: other for other in stack.variants}
     parent = below[first.parent].places[case].switches if first.parent else {}
     return StoryVariant(
-        variant=variant.name, kind=variant.kind, phase=variant.phase.name if variant.phase else None,
-        parent=first.parent, ancestors=first.ancestors, kept=variant.kept, switches=first.switches,
-        sets={name: value for name, value in first.switches.items() if parent and parent.get(name) != value},
-        skip=variant.skip, untimed=variant.untimed, cases=tuple(variant.places),
-    )  # fmt: skip
+        variant=variant.name,
+        kind=variant.kind,
+        phase=variant.phase.name if variant.phase else None,
+        parent=first.parent,
+        ancestors=first.ancestors,
+        kept=variant.kept,
+        switches=first.switches,
+        sets={name: value for name, value in first.switches.items() if first.parent and parent.get(name) != value},
+        skip=variant.skip,
+        untimed=variant.untimed,
+        cases=tuple(variant.places),
+    )
 
 
 def _tell_targets(workload: Workload, cases: tuple[str, ...]) -> tuple[PlannedTarget, ...]:
@@ -71,14 +96,29 @@ def _tell_target(
     owner = phase or part
     name = target.name or f"{f'{owner}: ' if owner else ''}{target.metric.replace('_', ' ')} of {case}"
     return PlannedTarget(
-        name=name, metric=target.metric, case=case, against=target.against, part=part, phase=phase,
-        minimum=target.minimum, target=target.target, stretch=target.stretch, better=better, unit=target.unit or unit,
-    )  # fmt: skip
+        name=name,
+        metric=target.metric,
+        case=case,
+        against=target.against,
+        part=part,
+        phase=phase,
+        minimum=target.minimum,
+        target=target.target,
+        stretch=target.stretch,
+        better=better,
+        unit=target.unit or unit,
+    )
 
 
 def _tell_risk(risk: Risk) -> PlannedRisk:
     probability = risk.probability if isinstance(risk.probability, str) else f"{risk.probability:g} %"
     return PlannedRisk(
-        title=risk.title, probability=probability, impact=risk.impact, symptom=risk.symptom, mitigation=risk.mitigation,
-        contingency=risk.contingency, check=risk.check, by_hand=risk.by_hand,
-    )  # fmt: skip
+        title=risk.title,
+        probability=probability,
+        impact=risk.impact,
+        symptom=risk.symptom,
+        mitigation=risk.mitigation,
+        contingency=risk.contingency,
+        check=risk.check,
+        by_hand=risk.by_hand,
+    )

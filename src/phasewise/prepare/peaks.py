@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import torch
@@ -64,7 +65,7 @@ def _matmul_rates(device: torch.device) -> dict[str, float]:
             left = torch.randn(small, small, device=device).to(dtype)
             right = torch.randn(small, small, device=device).to(dtype)
             out = torch.empty_like(left)
-            rates[name] = 2 * small**3 / _time(lambda a=left, b=right, c=out: torch.matmul(a, b, out=c), device)
+            rates[name] = 2 * small**3 / _time(partial(torch.matmul, left, right, out=out), device)
     finally:
         torch.set_float32_matmul_precision(before)
     return rates

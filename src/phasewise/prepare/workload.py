@@ -28,14 +28,23 @@ def prepare_workload(plan: PreparePlan, layout: Layout) -> Prepared:
         declared = functions.work(case, Shape(**shape))
         work.append(
             CaseWork(
-                case=case, items=declared.items, flops=declared.flops, bytes=declared.bytes,
-                working_set_bytes=declared.working_set_bytes, dtype=declared.dtype, item=declared.item,
-            )  # fmt: skip
+                case=case,
+                items=declared.items,
+                flops=declared.flops,
+                bytes=declared.bytes,
+                working_set_bytes=declared.working_set_bytes,
+                dtype=declared.dtype,
+                item=declared.item,
+            )
         )
     return Prepared(
-        workload=plan.workload, run=plan.run, folder=layout.relative(folder), work=tuple(work),
-        artifacts=tuple(_list_artifacts(folder, layout)), seconds=time.perf_counter() - start,
-    )  # fmt: skip
+        workload=plan.workload,
+        run=plan.run,
+        folder=layout.relative(folder),
+        work=tuple(work),
+        artifacts=tuple(_list_artifacts(folder, layout)),
+        seconds=time.perf_counter() - start,
+    )
 
 
 def _list_artifacts(folder: Path, layout: Layout) -> list[Artifact]:

@@ -8,7 +8,7 @@ from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Verdict
 
 
-class Finding(Record, kw_only=True):
+class Finding(Record, frozen=True, kw_only=True):
     """One bottleneck that the analyser claims, or why it will not judge."""
 
     finding: str
@@ -30,7 +30,7 @@ class Finding(Record, kw_only=True):
     gain: Interval | None = None
 
 
-class Prediction(Record, kw_only=True):
+class Prediction(Record, frozen=True, kw_only=True):
     """An interval for the gain of a phase, made from records up to its parent only."""
 
     phase: str
@@ -46,7 +46,7 @@ class Prediction(Record, kw_only=True):
     made_from: tuple[str, ...] = ()
 
 
-class CaseAnalysis(Record, kw_only=True):
+class CaseAnalysis(Record, frozen=True, kw_only=True):
     """What holds back one variant in one case."""
 
     case: str
@@ -57,7 +57,7 @@ class CaseAnalysis(Record, kw_only=True):
     floor_kind: str = ""
 
 
-class VariantAnalysis(Record, kw_only=True):
+class VariantAnalysis(Record, frozen=True, kw_only=True):
     """The analyse stage of one variant: made before any variant built upon it is measured."""
 
     schema: int = SCHEMA
@@ -68,7 +68,7 @@ class VariantAnalysis(Record, kw_only=True):
     predictions: tuple[Prediction, ...] = ()
 
 
-class Score(Record, kw_only=True):
+class Score(Record, frozen=True, kw_only=True):
     """A prediction held against the outcome."""
 
     prediction: Prediction
@@ -79,7 +79,7 @@ class Score(Record, kw_only=True):
     bias: float | None
 
 
-class RuleScore(Record, kw_only=True):
+class RuleScore(Record, frozen=True, kw_only=True):
     """How well one rule has predicted so far."""
 
     finding: str
@@ -88,7 +88,7 @@ class RuleScore(Record, kw_only=True):
     median_bias: float | None
 
 
-class Ledger(Record, kw_only=True):
+class Ledger(Record, frozen=True, kw_only=True):
     """Every prediction of a run with its score: a record of its own."""
 
     schema: int = SCHEMA
@@ -98,7 +98,7 @@ class Ledger(Record, kw_only=True):
     rules: tuple[RuleScore, ...] = ()
 
 
-class RiskResult(Record, kw_only=True):
+class RiskResult(Record, frozen=True, kw_only=True):
     """What became of one risk."""
 
     title: str
@@ -107,7 +107,7 @@ class RiskResult(Record, kw_only=True):
     evidence: str = ""
 
 
-class Row(Record, kw_only=True):
+class Row(Record, frozen=True, kw_only=True):
     """One variant in one case, as the tables show it."""
 
     variant: str
@@ -147,7 +147,7 @@ class Row(Record, kw_only=True):
     dropped_rounds: int = 0
 
 
-class PeerRow(Record, kw_only=True):
+class PeerRow(Record, frozen=True, kw_only=True):
     """Another package doing the same work."""
 
     name: str
@@ -162,7 +162,7 @@ class PeerRow(Record, kw_only=True):
     ratio: Interval | None = None
 
 
-class Control(Record, kw_only=True):
+class Control(Record, frozen=True, kw_only=True):
     """The A/A control of one case."""
 
     variant: str
@@ -173,7 +173,7 @@ class Control(Record, kw_only=True):
     status: str = ""
 
 
-class TargetResult(Record, kw_only=True):
+class TargetResult(Record, frozen=True, kw_only=True):
     """One target with what was reached."""
 
     name: str
@@ -194,7 +194,7 @@ class TargetResult(Record, kw_only=True):
     reason: str = ""
 
 
-class PartResult(Record, kw_only=True):
+class PartResult(Record, frozen=True, kw_only=True):
     """Where a part of the plan ended."""
 
     part: str
@@ -204,7 +204,7 @@ class PartResult(Record, kw_only=True):
     level: Level
 
 
-class CaseResult(Record, kw_only=True):
+class CaseResult(Record, frozen=True, kw_only=True):
     """One case of a run, all variants."""
 
     case: str
@@ -223,7 +223,7 @@ class CaseResult(Record, kw_only=True):
     parts: tuple[PartResult, ...] = ()
 
 
-class NextStep(Record, kw_only=True):
+class NextStep(Record, frozen=True, kw_only=True):
     """What to do next, the most promising first."""
 
     case: str
@@ -233,7 +233,7 @@ class NextStep(Record, kw_only=True):
     gain: Interval | None
 
 
-class Analysis(Record, kw_only=True):
+class Analysis(Record, frozen=True, kw_only=True):
     """The analyse stage of a whole run: all that the report shows, computed once."""
 
     schema: int = SCHEMA

@@ -14,17 +14,17 @@ SCHEMA = 1
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all records; subclasses repeat `kw_only=True`, which msgspec does not inherit."""
+    """Base of all records; subclasses repeat `frozen` for type checkers and `kw_only`, which msgspec does not inherit."""
 
 
-class Quantity(Record, kw_only=True):
+class Quantity(Record, frozen=True, kw_only=True):
     """A number with its unit, as checks and findings report it."""
 
     value: float | None
     unit: str = ""
 
 
-class Interval(Record, kw_only=True):
+class Interval(Record, frozen=True, kw_only=True):
     """An estimate between two bounds, on the scale of the estimate."""
 
     estimate: float

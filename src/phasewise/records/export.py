@@ -19,7 +19,7 @@ class ExportStatus(StrEnum):
     SKIPPED = "skipped"
 
 
-class ExportFile(Record, kw_only=True):
+class ExportFile(Record, frozen=True, kw_only=True):
     """One file of an export."""
 
     path: str
@@ -27,7 +27,7 @@ class ExportFile(Record, kw_only=True):
     bytes: Bytes
 
 
-class ExportResult(Record, kw_only=True):
+class ExportResult(Record, frozen=True, kw_only=True):
     """One target of one case."""
 
     case: str
@@ -43,7 +43,7 @@ class ExportResult(Record, kw_only=True):
     seconds: Seconds = 0.0
 
 
-class Export(Record, kw_only=True):
+class Export(Record, frozen=True, kw_only=True):
     """The export stage of one variant."""
 
     schema: int = SCHEMA

@@ -5,7 +5,7 @@ from __future__ import annotations
 from phasewise.records.base import SCHEMA, Bytes, Interval, Record, Seconds
 
 
-class Peaks(Record, kw_only=True):
+class Peaks(Record, frozen=True, kw_only=True):
     """Ceilings measured on this machine; a rate is absent where it could not be measured."""
 
     # device copy, bytes read plus bytes written
@@ -22,7 +22,7 @@ class Peaks(Record, kw_only=True):
     sync_s: Seconds | None = None
 
 
-class Tool(Record, kw_only=True):
+class Tool(Record, frozen=True, kw_only=True):
     """An optional tool: where it is, or why it can't be used and what would cure that."""
 
     name: str
@@ -32,7 +32,7 @@ class Tool(Record, kw_only=True):
     cure: str = ""
 
 
-class Machine(Record, kw_only=True):
+class Machine(Record, frozen=True, kw_only=True):
     """One machine, named without its host: records of two machines are never chained."""
 
     schema: int = SCHEMA
@@ -64,7 +64,7 @@ class Machine(Record, kw_only=True):
         return "; ".join(str(part) for part in (self.name, self.gpus, self.driver, power, self.cores) if part)
 
 
-class Sensors(Record, kw_only=True):
+class Sensors(Record, frozen=True, kw_only=True):
     """One reading of the device's sensors."""
 
     # seconds since the reading began
@@ -78,7 +78,7 @@ class Sensors(Record, kw_only=True):
     throttle_bits: int | None = None
 
 
-class Doctor(Record, kw_only=True):
+class Doctor(Record, frozen=True, kw_only=True):
     """What `phasewise doctor` found out about this machine."""
 
     schema: int = SCHEMA

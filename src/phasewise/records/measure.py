@@ -6,7 +6,7 @@ from phasewise.records.base import SCHEMA, Bytes, Joules, Record, Scalar, Second
 from phasewise.records.verdict import Failure
 
 
-class Sample(Record, kw_only=True):
+class Sample(Record, frozen=True, kw_only=True):
     """One block of one arm within one round."""
 
     arm: str
@@ -21,7 +21,7 @@ class Sample(Record, kw_only=True):
     throttle_bits: int | None = None
 
 
-class Round(Record, kw_only=True):
+class Round(Record, frozen=True, kw_only=True):
     """One block of every arm, in shuffled order."""
 
     # index of the set of fresh processes
@@ -35,7 +35,7 @@ class Round(Record, kw_only=True):
     neighbours: int = 0
 
 
-class Window(Record, kw_only=True):
+class Window(Record, frozen=True, kw_only=True):
     """Energy of one arm over one window."""
 
     steps: int
@@ -43,7 +43,7 @@ class Window(Record, kw_only=True):
     joules: Joules
 
 
-class Arm(Record, kw_only=True):
+class Arm(Record, frozen=True, kw_only=True):
     """One program of a comparison, in one or more fresh processes."""
 
     # "baseline", "parent", "variant", or "twin" (the second half of an A/A)
@@ -70,7 +70,7 @@ class Arm(Record, kw_only=True):
     failure: Failure | None = None
 
 
-class ScalePoint(Record, kw_only=True):
+class ScalePoint(Record, frozen=True, kw_only=True):
     """The baseline at one smaller shape, for a baseline that is too slow at the real one."""
 
     shape: dict[str, Scalar]
@@ -78,7 +78,7 @@ class ScalePoint(Record, kw_only=True):
     wall_s: tuple[Seconds, ...]
 
 
-class CaseMeasurement(Record, kw_only=True):
+class CaseMeasurement(Record, frozen=True, kw_only=True):
     """One variant in one case, beside its parent and the baseline."""
 
     case: str
@@ -92,7 +92,7 @@ class CaseMeasurement(Record, kw_only=True):
     skipped: Failure | None = None
 
 
-class Measurement(Record, kw_only=True):
+class Measurement(Record, frozen=True, kw_only=True):
     """The measure stage of one variant."""
 
     schema: int = SCHEMA

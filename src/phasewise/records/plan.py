@@ -18,7 +18,7 @@ class Kind(StrEnum):
     PEER = "peer"
 
 
-class Budget(Record, kw_only=True):
+class Budget(Record, frozen=True, kw_only=True):
     """How long to measure; one tier of the configuration."""
 
     # rounds of one set of processes, at least and at most
@@ -40,7 +40,7 @@ class Budget(Record, kw_only=True):
     energy_window_s: Seconds = 2.0
 
 
-class Allowance(Record, kw_only=True):
+class Allowance(Record, frozen=True, kw_only=True):
     """How far a result may lie from the reference: |error| <= atol + rtol |reference|."""
 
     rtol: float
@@ -51,12 +51,12 @@ class Allowance(Record, kw_only=True):
     why: str = ""
 
 
-class PlannedCase(Record, kw_only=True):
+class PlannedCase(Record, frozen=True, kw_only=True):
     """One case of a variant, at the size of the run."""
 
     case: str
     shape: dict[str, Scalar]
-    # the full set of switches in this case: phases that do not apply to it leave it alone
+    # switches that differ from the baseline in this case: phases that do not apply to it leave it alone
     switches: dict[str, Scalar] = {}
     # what it is compared with (a peer: the variant of ours it is set against), and its ancestors, nearest first
     parent: str | None = None
@@ -74,14 +74,14 @@ class PlannedCase(Record, kw_only=True):
     sample_items: int | None = None
 
 
-class PlannedCheck(Record, kw_only=True):
+class PlannedCheck(Record, frozen=True, kw_only=True):
     """A check of the workload that this variant has to pass."""
 
     name: str
     cases: tuple[str, ...]
 
 
-class VariantPlan(Record, kw_only=True):
+class VariantPlan(Record, frozen=True, kw_only=True):
     """All that the records of one variant depend on: the only input that makes its rules run again."""
 
     schema: int = SCHEMA
@@ -125,7 +125,7 @@ class VariantPlan(Record, kw_only=True):
     sources: str
 
 
-class PlannedRisk(Record, kw_only=True):
+class PlannedRisk(Record, frozen=True, kw_only=True):
     """One line of the risk register."""
 
     title: str
@@ -138,7 +138,7 @@ class PlannedRisk(Record, kw_only=True):
     by_hand: str | None = None
 
 
-class PlannedTarget(Record, kw_only=True):
+class PlannedTarget(Record, frozen=True, kw_only=True):
     """A goal: a metric of a case against something, with up to three bounds."""
 
     name: str
@@ -157,7 +157,7 @@ class PlannedTarget(Record, kw_only=True):
     unit: str = ""
 
 
-class StoryPhase(Record, kw_only=True):
+class StoryPhase(Record, frozen=True, kw_only=True):
     """What the author of a phase said about it, before it was measured."""
 
     phase: str
@@ -175,7 +175,7 @@ class StoryPhase(Record, kw_only=True):
     risks: tuple[PlannedRisk, ...] = ()
 
 
-class StoryVariant(Record, kw_only=True):
+class StoryVariant(Record, frozen=True, kw_only=True):
     """One row of the run: enough to find its records."""
 
     variant: str
@@ -192,7 +192,7 @@ class StoryVariant(Record, kw_only=True):
     cases: tuple[str, ...] = ()
 
 
-class PreparePlan(Record, kw_only=True):
+class PreparePlan(Record, frozen=True, kw_only=True):
     """All that the prepare stage of a run depends on."""
 
     schema: int = SCHEMA
@@ -208,7 +208,7 @@ class PreparePlan(Record, kw_only=True):
     sources: str
 
 
-class RunPlan(Record, kw_only=True):
+class RunPlan(Record, frozen=True, kw_only=True):
     """The story of one workload on one machine: phases, parts, targets, risks; plan-time only."""
 
     schema: int = SCHEMA

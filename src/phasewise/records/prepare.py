@@ -6,7 +6,7 @@ from phasewise.records.base import SCHEMA, Bytes, Record, Seconds
 from phasewise.records.verdict import Failure
 
 
-class Artifact(Record, kw_only=True):
+class Artifact(Record, frozen=True, kw_only=True):
     """A file that was prepared once and that later stages read."""
 
     path: str
@@ -14,7 +14,7 @@ class Artifact(Record, kw_only=True):
     bytes: Bytes
 
 
-class CaseWork(Record, kw_only=True):
+class CaseWork(Record, frozen=True, kw_only=True):
     """What one step has to do at least, as its author counts it."""
 
     case: str
@@ -29,7 +29,7 @@ class CaseWork(Record, kw_only=True):
     item: str = "items"
 
 
-class Prepared(Record, kw_only=True):
+class Prepared(Record, frozen=True, kw_only=True):
     """The prepare stage of one workload on one machine."""
 
     schema: int = SCHEMA

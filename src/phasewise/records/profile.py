@@ -7,7 +7,7 @@ from phasewise.records.machine import Sensors
 from phasewise.records.verdict import Failure
 
 
-class Breakdown(Record, kw_only=True):
+class Breakdown(Record, frozen=True, kw_only=True):
     """Disjoint parts of one profiled step; they sum to its wall time."""
 
     wall_s: Seconds
@@ -21,7 +21,7 @@ class Breakdown(Record, kw_only=True):
     host_s: Seconds = 0.0
 
 
-class Region(Record, kw_only=True):
+class Region(Record, frozen=True, kw_only=True):
     """A named region of the step (record_function), with what its removal could gain at most."""
 
     name: str
@@ -34,7 +34,7 @@ class Region(Record, kw_only=True):
     breakdown: Breakdown | None = None
 
 
-class Kernel(Record, kw_only=True):
+class Kernel(Record, frozen=True, kw_only=True):
     """One device kernel, or on a CPU one operator's own time, per step."""
 
     name: str
@@ -52,7 +52,7 @@ class Kernel(Record, kw_only=True):
     occupancy: float | None = None
 
 
-class Operator(Record, kw_only=True):
+class Operator(Record, frozen=True, kw_only=True):
     """One operator on the host, per step."""
 
     name: str
@@ -63,7 +63,7 @@ class Operator(Record, kw_only=True):
     flops: float | None = None
 
 
-class Count(Record, kw_only=True):
+class Count(Record, frozen=True, kw_only=True):
     """Things counted per step, for the findings."""
 
     launches: float = 0
@@ -82,14 +82,14 @@ class Count(Record, kw_only=True):
     serial_operator: str = ""
 
 
-class MemoryEvent(Record, kw_only=True):
+class MemoryEvent(Record, frozen=True, kw_only=True):
     """One point of the allocator's history."""
 
     at_s: Seconds
     allocated_bytes: Bytes
 
 
-class Memory(Record, kw_only=True):
+class Memory(Record, frozen=True, kw_only=True):
     """What the allocator held."""
 
     peak_bytes: Bytes | None = None
@@ -100,7 +100,7 @@ class Memory(Record, kw_only=True):
     largest: tuple[tuple[str, Bytes], ...] = ()
 
 
-class Counters(Record, kw_only=True):
+class Counters(Record, frozen=True, kw_only=True):
     """Hardware counters of one kernel, from Nsight Compute."""
 
     kernel: str
@@ -116,7 +116,7 @@ class Counters(Record, kw_only=True):
     metrics: dict[str, float] = {}
 
 
-class SystemTimeline(Record, kw_only=True):
+class SystemTimeline(Record, frozen=True, kw_only=True):
     """What Nsight Systems saw."""
 
     kernel_s: Seconds
@@ -128,7 +128,7 @@ class SystemTimeline(Record, kw_only=True):
     top_api: tuple[tuple[str, Seconds], ...] = ()
 
 
-class Capture(Record, kw_only=True):
+class Capture(Record, frozen=True, kw_only=True):
     """One file that a tool wrote, or why there is none."""
 
     # "torch", "memory", "nsys", "ncu", "nvml"
@@ -139,7 +139,7 @@ class Capture(Record, kw_only=True):
     cure: str = ""
 
 
-class Probe(Record, kw_only=True):
+class Probe(Record, frozen=True, kw_only=True):
     """An alternative tried on the recorded shapes: a prediction by experiment."""
 
     finding: str
@@ -149,7 +149,7 @@ class Probe(Record, kw_only=True):
     calls: float
 
 
-class SecondOpinion(Record, kw_only=True):
+class SecondOpinion(Record, frozen=True, kw_only=True):
     """The same step as torch-tb-profiler reads it, per step."""
 
     available: bool
@@ -160,7 +160,7 @@ class SecondOpinion(Record, kw_only=True):
     disagreement: float | None = None
 
 
-class CaseProfile(Record, kw_only=True):
+class CaseProfile(Record, frozen=True, kw_only=True):
     """One variant in one case."""
 
     case: str
@@ -187,7 +187,7 @@ class CaseProfile(Record, kw_only=True):
     failure: Failure | None = None
 
 
-class Profile(Record, kw_only=True):
+class Profile(Record, frozen=True, kw_only=True):
     """The profile stage of one variant."""
 
     schema: int = SCHEMA

@@ -18,7 +18,7 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
 
 
-class TensorError(Record, kw_only=True):
+class TensorError(Record, frozen=True, kw_only=True):
     """How one named tensor differs from the reference."""
 
     # "output", "state" or "gradient"
@@ -39,7 +39,7 @@ class TensorError(Record, kw_only=True):
     message: str = ""
 
 
-class Guard(Record, kw_only=True):
+class Guard(Record, frozen=True, kw_only=True):
     """One trap for programs that only look right."""
 
     guard: str
@@ -47,7 +47,7 @@ class Guard(Record, kw_only=True):
     message: str = ""
 
 
-class Series(Record, kw_only=True):
+class Series(Record, frozen=True, kw_only=True):
     """One line of a chart."""
 
     label: str
@@ -55,7 +55,7 @@ class Series(Record, kw_only=True):
     y: tuple[float | None, ...]
 
 
-class Chart(Record, kw_only=True):
+class Chart(Record, frozen=True, kw_only=True):
     """Optional chart data of a check."""
 
     title: str
@@ -65,7 +65,7 @@ class Chart(Record, kw_only=True):
     log_y: bool = False
 
 
-class CheckResult(Record, kw_only=True):
+class CheckResult(Record, frozen=True, kw_only=True):
     """What one check of the workload found."""
 
     check: str
@@ -76,7 +76,7 @@ class CheckResult(Record, kw_only=True):
     seconds: Seconds = 0.0
 
 
-class CaseValidation(Record, kw_only=True):
+class CaseValidation(Record, frozen=True, kw_only=True):
     """One variant in one case."""
 
     case: str
@@ -95,7 +95,7 @@ class CaseValidation(Record, kw_only=True):
     seconds: Seconds = 0.0
 
 
-class Validation(Record, kw_only=True):
+class Validation(Record, frozen=True, kw_only=True):
     """The validate stage of one variant."""
 
     schema: int = SCHEMA

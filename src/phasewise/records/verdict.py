@@ -65,7 +65,7 @@ class Level(StrEnum):
     NONE = "none"
 
 
-class Failure(Record, kw_only=True):
+class Failure(Record, frozen=True, kw_only=True):
     """Why a process could not do its work."""
 
     reason: Reason
@@ -73,7 +73,7 @@ class Failure(Record, kw_only=True):
     message: str
 
 
-class Verdict(Record, kw_only=True):
+class Verdict(Record, frozen=True, kw_only=True):
     """A status with its reason and the numbers it was decided from."""
 
     status: Status

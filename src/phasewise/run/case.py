@@ -84,7 +84,13 @@ def open_case(
 
 
 def open_reference(
-    plan: VariantPlan, case: str, root: Path, *, items: torch.Tensor | None = None, ring: int = 4, seed: int | None = None
+    plan: VariantPlan,
+    case: str,
+    root: Path,
+    *,
+    items: torch.Tensor | None = None,
+    ring: int = 4,
+    seed: int | None = None,
 ) -> OpenCase:
     """The float64 reference of `case` on the CPU; by default the baseline built from float64 inputs.
 
@@ -190,8 +196,15 @@ def _open(
     program = fill_defaults(program, device)
     initial = {} if program.state is None else copy_to_cpu(program.state())
     return OpenCase(
-        plan=plan, planned=planned, functions=functions, program=program, device=device, batches=batches,
-        shape=shape, work=functions.work(planned.case, shape), initial=initial,
+        plan=plan,
+        planned=planned,
+        functions=functions,
+        program=program,
+        device=device,
+        batches=batches,
+        shape=shape,
+        work=functions.work(planned.case, shape),
+        initial=initial,
     )
 
 

@@ -70,7 +70,9 @@ def load_peer(functions: Functions, name: str) -> Callable[..., Program]:
     module = load_sibling(functions.module.__name__, "peers")
     peer = getattr(module, name.replace("-", "_"), None)
     if not callable(peer):
-        raise PlanError(f"{module.__name__}: peer {name!r} has no function {name.replace('-', '_')}; write it or drop the peer")
+        raise PlanError(
+            f"{module.__name__}: peer {name!r} has no function {name.replace('-', '_')}; write it or drop the peer"
+        )
     return peer
 
 

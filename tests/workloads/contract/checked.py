@@ -53,7 +53,9 @@ def energy_drift(context):
         message=f"energy stays within {drift:.1e}",
         numbers={"drift": Quantity(value=drift, unit="")},
         chart=Chart(
-            title="Energy", x_title="window", y_title="energy",
+            title="Energy",
+            x_title="window",
+            y_title="energy",
             series=(Series(label="oscillator", x=tuple(map(float, range(8))), y=tuple(energies)),),
         ),
     )
@@ -65,7 +67,10 @@ workload = Workload(
     cases={"window": Case(tiny=Shape(n=2048, steps=50))},
     phases=(
         Phase(
-            "fused", {"fused": True}, because="fusible-chain", expect=(1.2, 2.5),
+            "fused",
+            {"fused": True},
+            because="fusible-chain",
+            expect=(1.2, 2.5),
             risks=(
                 Risk("Energy drifts", "low", "high", check="energy-drift"),
                 Risk("Users notice", 10, "low", by_hand="nobody can check that here"),

@@ -19,7 +19,9 @@ def make_inputs(case, shape, seed):
 
 def build(switches, inputs, case, shape, device):
     if not switches.channels_last:
-        return Program(step=lambda batch: {"length": batch["points"].square().sum(1).sqrt(), "twice": batch["points"] * 2})
+        return Program(
+            step=lambda batch: {"length": batch["points"].square().sum(1).sqrt(), "twice": batch["points"] * 2}
+        )
 
     def place(batch):
         return batch["points"].T.contiguous().to(device).float()

@@ -3,7 +3,7 @@
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from phasewise import Case, Phase, Peer, Program, Shape, Target, Workload
+from phasewise import Case, Peer, Phase, Program, Shape, Target, Workload
 
 
 @dataclass(frozen=True)

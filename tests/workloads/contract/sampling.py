@@ -39,7 +39,9 @@ def build(switches, inputs, case, shape, device):
         counts.add_(torch.bincount(drawn, minlength=shape.kinds))
         return {"drawn": drawn}
 
-    return Program(step=step, place=place, state=lambda: {"counts": counts}, load=lambda state: counts.copy_(state["counts"]))
+    return Program(
+        step=step, place=place, state=lambda: {"counts": counts}, load=lambda state: counts.copy_(state["counts"])
+    )
 
 
 def chi_square(context):

@@ -82,7 +82,10 @@ workload = Workload(
     cases={"train-step": Case(tiny=Shape(batch=64, width=32))},
     phases=(
         Phase(
-            "foreach", {"foreach": True}, because="optimizer-not-fused", expect=(1.0, 1.5),
+            "foreach",
+            {"foreach": True},
+            because="optimizer-not-fused",
+            expect=(1.0, 1.5),
             risks=(Risk("Resume differs", "low", "high", mitigation="load and state are one pair", check="resume"),),
         ),
         Phase("accumulate", {"accumulate": 4}, because=Idea("a quarter of the activations"), keep=False),

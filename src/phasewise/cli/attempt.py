@@ -1,0 +1,107 @@
+"""All stages for one variant, quickly and outside the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from phasewise.model.layout import Layout
+from phasewise.plan import PlannedRun
+from phasewise.records.analyse import Analysis, VariantAnalysis
+from phasewise.records.machine import Machine
+from phasewise.records.plan import Budget, VariantPlan
+from phasewise.records.prepare import Prepared
+from phasewise.records.validate import Validation
+from phasewise.store import read_if_there
+
+# enough to see a tenth, not a hundredth
+QUICK = Budget(min_rounds=6, max_rounds=6, min_sets=1, max_sets=1, seconds=30.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """What a try found; not on record."""
+
+    plan: VariantPlan
+    validation: Validation
+    analysis: Analysis
+    findings: VariantAnalysis
+
+
+def attempt(
+    plan: VariantPlan,
+    plans: Mapping[str, VariantPlan],
+    planned: PlannedRun,
+    machine: Machine,
+    layout: Layout,
+    scratch: Path,
+    commit: str,
+) -> Attempt:
+    """Validate the ancestors and the variant, measure it beside its parent, profile and analyse it."""
+    from phasewise.analyse import analyse_run, analyse_variant
+    from phasewise.measure import measure_variant
+    from phasewise.prepare.workload import prepare_workload
+    from phasewise.profile import profile_variant
+    from phasewise.validate import validate_variant
+
+    story = planned.run_plan
+    known = read_if_there(layout.machine(machine.device), Machine) or machine
+    prepared = read_if_there(layout.run(story.workload, story.run) / "prepare.json", Prepared)
+    prepared = prepared or prepare_workload(planned.prepare, layout)
+    quick = {name: msgspec.structs.replace(other, budget=QUICK, profilers=("torch",)) for name, other in plans.items()}
+    gates: dict[str, Validation] = {}
+    for name in (*reversed(plan.ancestors), plan.variant):
+        gates[name] = validate_variant(
+            quick[name], quick, gates, root=layout.root, machine=known.identity, commit=commit
+        )
+    measured = measure_variant(
+        quick[plan.variant], quick, gates, root=layout.root, machine=known.identity, commit=commit
+    )
+    profiled = profile_variant(
+        quick[plan.variant], gates[plan.variant], machine=known, root=layout.root, captures=scratch, commit=commit
+    )
+    gate = gates[plan.variant]
+    findings = analyse_variant(
+        quick[plan.variant], story, known, prepared, measurement=measured, profile=profiled, validation=gate
+    )
+    analysis, _ = analyse_run(
+        story,
+        quick,
+        known,
+        prepared,
+        validations=gates,
+        measurements={plan.variant: measured},
+        profiles={plan.variant: profiled},
+        exports={},
+        analyses={plan.variant: findings},
+    )
+    return Attempt(plan=plan, validation=gate, analysis=analysis, findings=findings)
+
+
+def describe_attempt(found: Attempt) -> str:
+    """The outcome as lines of text."""
+    lines = []
+    for gate in found.validation.cases:
+        lines.append(
+            f"{found.plan.variant} {gate.case}: gate {gate.outcome}{': ' + gate.message if gate.message else ''}"
+        )
+    for case in found.analysis.cases:
+        for row in case.rows:
+            if row.variant != found.plan.variant:
+                continue
+            ratio = row.verdict.over_parent
+            speed = (
+                f"{ratio.estimate:.3g}x [{ratio.low:.3g}, {ratio.high:.3g}] over {row.parent}" if ratio else "no ratio"
+            )
+            time = f"{row.time_s.estimate:.3g} s a step, " if row.time_s else ""
+            lines.append(f"{row.variant} {case.case}: {row.verdict.status} ({row.verdict.reason}), {time}{speed}")
+    for findings in found.findings.cases:
+        for finding in findings.findings:
+            if finding.outcome == "found":
+                lines.append(
+                    f"{findings.case}: {finding.finding} holds {finding.share:.0%} of the step: {finding.advice}"
+                )
+    return "\n".join(lines)

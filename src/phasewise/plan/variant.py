@@ -1,0 +1,183 @@
+"""Plan one variant: everything that its records depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from phasewise.model.configuration import Configuration, WorkloadOptions
+from phasewise.model.discover import sibling_file
+from phasewise.model.reach import digest_sources
+from phasewise.model.stack import Stack, Variant, default_switches
+from phasewise.model.workload import Case, Check, Shape, Tolerance, Workload
+from phasewise.records.base import Scalar
+from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, PlannedCheck, VariantPlan
+
+# raised by hand when a stage writes something else for the same plan: everything is then measured again
+PROTOCOL = 1
+# functions of a program module that every variant can reach
+ENTRIES = ("make_inputs", "build", "reference", "work", "prepare")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """What the plans of one run share."""
+
+    configuration: Configuration
+    options: WorkloadOptions
+    workload: Workload
+    program: str
+    folders: dict[str, Path]
+    size: str
+    run: str
+    device: str
+    tier: str
+    budget: Budget
+    lock: str
+
+
+def plan_variant(context: RunContext, stack: Stack, variant: Variant) -> VariantPlan:
+    """The plan of one variant of `stack`."""
+    workload = context.workload
+    first = next(iter(variant.places.values()))
+    ancestors = dict.fromkeys(name for place in variant.places.values() for name in place.ancestors)
+    checks = _plan_checks(workload, stack, variant)
+    tolerance = (variant.phase.tolerance if variant.phase else None) or workload.tiers[context.tier]
+    ranks = first.switches.get("ranks", 1)
+    environment = workload.environment(workload.switches(**first.switches)) if workload.environment else {}
+    return VariantPlan(
+        protocol=PROTOCOL,
+        workload=context.options.name,
+        source=context.options.source,
+        run=context.run,
+        size=context.size,
+        device=context.device,
+        variant=variant.name,
+        kind=variant.kind,
+        phase=variant.phase.name if variant.phase else None,
+        parent=first.parent,
+        ancestors=tuple(ancestors),
+        kept=variant.kept,
+        must=variant.phase.must if variant.phase else None,
+        switches=_changed(workload, first.switches),
+        peer=variant.peer,
+        environment=dict(environment),
+        ranks=int(ranks),
+        skip=variant.skip,
+        untimed=variant.untimed,
+        cases=tuple(_plan_case(workload, case, context.size, variant) for case in variant.places),
+        tier=context.tier,
+        allowance=_allow(tolerance),
+        budget=context.budget,
+        checks=checks,
+        profilers=_profilers(context, stack, variant),
+        exporters=_exporters(context, stack, variant),
+        seed=context.configuration.seed,
+        lock=context.lock,
+        sources=_digest_variant(context, variant, checks),
+    )
+
+
+def _plan_case(workload: Workload, name: str, size: str, variant: Variant) -> PlannedCase:
+    case, place = workload.cases[name], variant.places[name]
+    return PlannedCase(
+        case=name,
+        shape=dict(shape_at(case, size) or {}),
+        switches=_changed(workload, place.switches),
+        parent=place.parent,
+        ancestors=place.ancestors,
+        inputs=case.inputs,
+        steps=case.steps,
+        cache=case.cache,
+        memory_limit_bytes=case.memory_limit_bytes.get(size),
+        baseline_at=tuple(dict(shape) for shape in case.baseline_at.get(size, ())),
+        scaling=case.scaling,
+        sample_items=case.sample_items if size == "full" else None,
+    )
+
+
+def _changed(workload: Workload, switches: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The switches that differ from the baseline: a switch that is added later leaves older plans as they are."""
+    defaults = default_switches(workload)
+    return {name: value for name, value in switches.items() if value != defaults[name]}
+
+
+def _plan_checks(workload: Workload, stack: Stack, variant: Variant) -> tuple[PlannedCheck, ...]:
+    """Checks of the workload by `when`, and those that the phase's own risks name."""
+    if variant.kind not in (Kind.BASELINE, Kind.PHASE):
+        return ()
+    named = [Check(risk.check, when="every") for risk in (variant.phase.risks if variant.phase else ()) if risk.check]
+    named += [
+        Check(risk.check, when="every") for risk in workload.risks if risk.check and variant.name in stack.tops.values()
+    ]
+    planned: dict[str, tuple[str, ...]] = {}
+    for check in (*workload.checks, *named):
+        cases = tuple(
+            case
+            for case in variant.places
+            if (not check.cases or case in check.cases) and _is_due(check, case, stack, variant)
+        )
+        if cases:
+            planned[check.name] = tuple(dict.fromkeys((*planned.get(check.name, ()), *cases)))
+    return tuple(PlannedCheck(name=name, cases=cases) for name, cases in planned.items())
+
+
+def _is_due(check: Check, case: str, stack: Stack, variant: Variant) -> bool:
+    if check.when == "final":
+        return stack.tops[case] == variant.name
+    return check.when == "every" or variant.kept
+
+
+def _profilers(context: RunContext, stack: Stack, variant: Variant) -> tuple[str, ...]:
+    if variant.kind not in (Kind.BASELINE, Kind.PHASE):
+        return ()
+    names = context.configuration.profilers
+    if context.configuration.capture == "ends" and not _is_end(stack, variant):
+        names = tuple(name for name in names if name not in ("nsys", "ncu", "sanitizer"))
+    return names
+
+
+def _exporters(context: RunContext, stack: Stack, variant: Variant) -> tuple[str, ...]:
+    if variant.kind not in (Kind.BASELINE, Kind.PHASE):
+        return ()
+    is_top = variant.name in stack.tops.values()
+    return context.configuration.exporters if is_top or context.configuration.capture == "all" else ()
+
+
+def _is_end(stack: Stack, variant: Variant) -> bool:
+    return variant.kind is Kind.BASELINE or variant.name in stack.tops.values()
+
+
+def _digest_variant(context: RunContext, variant: Variant, checks: tuple[PlannedCheck, ...]) -> str:
+    entries = [(context.program, name) for name in ENTRIES]
+    package = context.program.rpartition(".")[0]
+    for name, functions in (
+        ("checks", [check.name.replace("-", "_") for check in checks]),
+        (
+            "peers",
+            [variant.peer.replace("-", "_"), f"{variant.peer.replace('-', '_')}_reference"] if variant.peer else [],
+        ),
+    ):
+        module = f"{package}.{name}" if package and sibling_file(context.program, name) else context.program
+        entries += [(module, function) for function in functions]
+        entries += [(context.program, function) for function in functions]
+    switches = [place.switches for place in variant.places.values()]
+    digests = {digest_sources(entries, values, context.folders) for values in switches}
+    return "-".join(sorted(digests))
+
+
+def shape_at(case: Case, size: str) -> Shape | None:
+    """The sizes of `case` at `size`; None where it is not run at that size."""
+    shape: Shape | None = getattr(case, size)
+    return shape
+
+
+def _allow(tolerance: Tolerance) -> Allowance:
+    return Allowance(
+        rtol=tolerance.rtol,
+        atol=tolerance.atol,
+        times_baseline=tolerance.times_baseline,
+        unit=tolerance.unit,
+        why=tolerance.why,
+    )
