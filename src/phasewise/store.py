@@ -19,7 +19,9 @@ R = TypeVar("R", bound=Record)
 
 def encode(record: Record) -> bytes:
     """The record as indented JSON with sorted keys, so that equal records are equal bytes."""
-    compact = msgspec.json.encode(record, order="sorted")
+    # read back first: an int in a float's place becomes a float, and a NaN, which JSON can't hold, is refused here
+    plain = msgspec.json.decode(msgspec.json.encode(record), type=type(record))
+    compact = msgspec.json.encode(plain, order="sorted")
     return msgspec.json.format(compact, indent=1) + b"\n"
 
 

@@ -80,10 +80,10 @@ def prepare(workload: str | None, run: str | None, device: str | None) -> None:
 @VARIANT
 def validate(workload: str, run: str, variant: str) -> None:
     """Hold a variant against the float64 reference: the gate before any timing."""
-    from phasewise.validate import validate_variant
-
     layout = project_layout()
     story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    from phasewise.validate import validate_variant
+
     must_fit(f"validate {variant}", layout, 120)
     with hold_machine(story.device):
         record = validate_variant(
@@ -105,10 +105,10 @@ def validate(workload: str, run: str, variant: str) -> None:
 @VARIANT
 def measure(workload: str, run: str, variant: str) -> None:
     """Time a variant beside its parent and the baseline, in interleaved rounds of paired processes."""
-    from phasewise.measure import measure_variant
-
     layout = project_layout()
     story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    from phasewise.measure import measure_variant
+
     must_fit(f"measure {variant}", layout, planned.budget.seconds * len(planned.cases) / 2)
     with hold_machine(story.device):
         record = measure_variant(
@@ -132,10 +132,10 @@ def measure(workload: str, run: str, variant: str) -> None:
 @VARIANT
 def profile(workload: str, run: str, variant: str) -> None:
     """Capture where the time of a step goes; the captures go to profiles/captures."""
-    from phasewise.profile import profile_variant
-
     layout = project_layout()
     story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    from phasewise.profile import profile_variant
+
     must_fit(f"profile {variant}", layout, 60 * len(planned.cases))
     gate = read_if_there(layout.records(workload, run, variant) / "validate.json", Validation)
     with hold_machine(story.device):
@@ -156,10 +156,10 @@ def profile(workload: str, run: str, variant: str) -> None:
 @VARIANT
 def export(workload: str, run: str, variant: str) -> None:
     """Write a variant as torch.export, AOTInductor, ONNX and TensorRT; reload, compare and time each."""
-    from phasewise.export import export_variant
-
     layout = project_layout()
     story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    from phasewise.export import export_variant
+
     must_fit(f"export {variant}", layout, 120 * len(planned.cases))
     gate = read_if_there(layout.records(workload, run, variant) / "validate.json", Validation)
     with hold_machine(story.device):

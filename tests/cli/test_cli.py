@@ -1,0 +1,126 @@
+"""The command line: one sentence and exit code 2 for what a user can cure, never a traceback."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+
+import pytest
+
+from phasewise.cli import commands
+from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
+from phasewise.cli.project import hold_machine
+from phasewise.model.layout import Layout
+from phasewise.plan.graph import hold_lock
+from phasewise.records.errors import UserError
+
+SUBCOMMANDS = {
+    "analyse",
+    "doctor",
+    "export",
+    "init",
+    "measure",
+    "plan",
+    "prepare",
+    "profile",
+    "report",
+    "retry",
+    "run",
+    "try",
+    "validate",
+}
+
+
+def call(folder, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "phasewise", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_surface_is_these_subcommands():
+    assert set(commands.commands) == SUBCOMMANDS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("plan",), "no configuration can be read"),
+        (("validate", "w", "tiny-cpu", "00-baseline"), "no such run is planned"),
+        (("report", "w", "tiny-cpu"), "no such run is planned"),
+        (("retry", "w", "tiny-cpu"), "no such run is planned"),
+        (("run", "--budget", "soon"), "is no duration"),
+        (("init", ".", "--name", "../up"), "is not allowed"),
+        (("measure",), "Missing argument"),
+        (("meassure",), "No such command"),
+        (("prepare",), "name a workload and a run"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_a_mistake_ends_with_code_2_and_no_traceback(tmp_path, arguments, words):
+    done = call(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_init_writes_a_workload_that_plans_and_never_overwrites(tmp_path):
+    assert call(tmp_path, "init", "mine").returncode == 0
+    done = call(tmp_path / "mine", "plan")
+    assert done.returncode == 0, done.stderr
+    assert "01-vectorised" in done.stdout and "02-fused" in done.stdout
+    again = call(tmp_path, "init", "mine")
+    assert again.returncode == 2 and "exists already" in again.stderr
+
+
+def test_an_unknown_variant_names_those_that_are_planned(tmp_path):
+    call(tmp_path, "init", "mine")
+    call(tmp_path / "mine", "plan")
+    done = call(tmp_path / "mine", "measure", "my_workload", "tiny-cpu", "07-none")
+    assert done.returncode == 2
+    assert "00-baseline, 01-vectorised" in done.stderr
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("8m", 480), ("1.5h", 5400), (" 2 m ", 120)])
+def test_durations(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "-3m", "0", "3 days", "1e3"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(UserError, match="is no duration"):
+        parse_duration(text)
+
+
+def test_a_job_that_would_not_fit_is_not_started(tmp_path, monkeypatch):
+    monkeypatch.setenv(DEADLINE, "100")
+    monkeypatch.setattr("phasewise.cli.budget.time.time", lambda: 70.0)
+    must_fit("measure 01-a", Layout(tmp_path), 20)
+    with pytest.raises(UserError, match="may take 40 s and 30 s of the budget are left"):
+        must_fit("measure 01-a", Layout(tmp_path), 40)
+
+
+def test_two_runs_in_one_folder_are_kept_apart_and_a_dead_one_leaves_nothing(tmp_path):
+    handle = hold_lock(tmp_path)
+    with pytest.raises(UserError, match="another run is at work"):
+        hold_lock(tmp_path)
+    # what the system does when the process is killed
+    os.close(handle)
+    os.close(hold_lock(tmp_path))
+
+
+def test_two_runs_on_one_machine_measure_one_after_the_other(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
+    with hold_machine("h200"):
+        other = os.open(tmp_path / "phasewise-h200.lock", os.O_RDWR)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
