@@ -1,0 +1,73 @@
+"""Yuen's 20 % trimmed mean of paired log-ratios, with its t-interval: the estimate within one process set.
+
+One-sample form on the paired differences: Tukey & McLaughlin (1963), Sankhya A 25, 331-352; Yuen (1974),
+Biometrika 61, 165-170; Wilcox, Introduction to Robust Estimation and Hypothesis Testing, section 4.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phasewise.stats.ratio import require_finite, t_quantile
+
+# Wilcox (section 4.3) recommends 20 %: little lost under the normal law, safe with a fifth of outliers on either side
+TRIM = 0.20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrimmedMean:
+    """The trimmed mean of one set of rounds; `standard_error` is infinite and `df` 0 where there is one round."""
+
+    estimate: float
+    standard_error: float
+    df: int
+    rounds: int
+
+    @property
+    def variance(self) -> float:
+        return self.standard_error**2
+
+
+def trimmed_mean(values: Sequence[float] | np.ndarray) -> TrimmedMean:
+    """Trimmed mean and winsorised standard error of one value a round.
+
+    Below five rounds nothing can be trimmed and this is Student's mean and t; one round has an estimate and no error.
+    Raises ValueError for no values and for values that are not finite.
+    """
+    rounds = require_finite(values, "rounds of a process set")
+    n = rounds.size
+    if n == 1:
+        return TrimmedMean(estimate=float(rounds[0]), standard_error=math.inf, df=0, rounds=1)
+    kept = kept_rounds(n)
+    ordered = np.sort(rounds)
+    cut = (n - kept) // 2
+    estimate = float(ordered[cut : n - cut].mean())
+    winsorised = np.clip(ordered, ordered[cut], ordered[n - cut - 1])
+    # Yuen's d = (n - 1) s_w^2 / (h (h - 1)); identical values must give exactly zero, which mean() may miss by an ulp
+    spread = float(winsorised.var(ddof=1)) if winsorised[0] != winsorised[-1] else 0.0
+    error = math.sqrt((n - 1) * spread / (kept * (kept - 1)))
+    return TrimmedMean(estimate=estimate, standard_error=error, df=kept - 1, rounds=n)
+
+
+def trimmed_centre(values: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Only the trimmed mean, for many samples at once along `axis`."""
+    ordered = np.sort(np.moveaxis(values, axis, -1), axis=-1)
+    n = ordered.shape[-1]
+    cut = (n - kept_rounds(n)) // 2
+    return ordered[..., cut : n - cut].mean(axis=-1)
+
+
+def yuen_interval(values: Sequence[float] | np.ndarray, *, level: float = 0.95) -> tuple[float, float]:
+    """The t-interval of the trimmed mean on the scale of the values; infinite for one round."""
+    centre = trimmed_mean(values)
+    half_width = t_quantile(1.0 - level, centre.df) * centre.standard_error
+    return centre.estimate - half_width, centre.estimate + half_width
+
+
+def kept_rounds(n: int) -> int:
+    """Yuen's h: how many of n rounds are left after trimming both ends."""
+    return n - 2 * math.floor(TRIM * n)

@@ -1,0 +1,120 @@
+"""From an estimate to a status: faster, the same, slower, or why that cannot be told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from phasewise.stats.bimodal import Modes
+from phasewise.stats.floor import UNMEASURED_FLOOR
+from phasewise.stats.ratio import RatioEstimate, log_bounds_at, p_value
+
+# statuses and reason codes are spelt as in phasewise.records.verdict
+StatusName = Literal["FASTER", "SAME", "SLOWER", "INCONCLUSIVE"]
+ReasonName = Literal[
+    "interval-clears-floor",
+    "within-one-percent",
+    "few-rounds",
+    "process-spread",
+    "below-aa-floor",
+    "throttled",
+    "neighbour",
+    "bimodal",
+    "clock",
+]
+
+# equivalent means within 1 % either way
+SAME_MARGIN = 0.01
+# with more rounds dropped than this the machine was not itself
+MOST_DROPPED = 0.20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conditions:
+    """What the rounds say of the machine while they were taken."""
+
+    # rounds dropped for clocks or throttling, of all that were run
+    dropped_share: float = 0.0
+    # somebody else used the GPU or the cores
+    has_neighbour: bool = False
+    modes: Modes | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """A status with the reason code that led to it."""
+
+    status: StatusName
+    reason: ReasonName
+
+
+def decide_status(
+    estimate: RatioEstimate,
+    *,
+    aa_floor: float | None,
+    adjusted_p: float | None = None,
+    cycles: RatioEstimate | None = None,
+    conditions: Conditions | None = None,
+) -> Decision:
+    """The status of one comparison.
+
+    `aa_floor`: from `floor.aa_floor`, a log-ratio; 0 to judge a control itself; None where the run has no A/A
+    control, and then only effects over 10 % can be claimed. `adjusted_p`: the comparison's p-value after Holm, if
+    the report makes several. `cycles`: the same comparison in time times SM clock; a status that it does not share
+    may be the boost clock's doing.
+    """
+    conditions = conditions or Conditions()
+    if conditions.has_neighbour:
+        return _inconclusive("neighbour")
+    if conditions.dropped_share > MOST_DROPPED:
+        return _inconclusive("throttled")
+    floor = UNMEASURED_FLOOR if aa_floor is None else aa_floor
+    decision = _decide_from_interval(estimate, floor, adjusted_p)
+    if conditions.modes is not None and not _holds_in_both(decision, conditions.modes, floor):
+        return _inconclusive("bimodal")
+    if cycles is not None and decision.status != "INCONCLUSIVE":
+        in_cycles = _decide_from_interval(cycles, floor, adjusted_p=None)
+        if in_cycles.status != decision.status:
+            return _inconclusive("clock")
+    return decision
+
+
+def _decide_from_interval(ratio: RatioEstimate, floor: float, adjusted_p: float | None) -> Decision:
+    """A claim needs an interval without 1, a p-value that survives Holm, and an estimate above the floor.
+
+    The estimate, not the bound, is held against the floor: the floor is itself how far estimates stray when
+    nothing differs, so the bound would count the same noise twice. Equivalence is two one-sided 5 % tests
+    (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15, 657-680): the 90 % interval lies within the margin.
+    """
+    error = 1.0 - ratio.level
+    differs = max(p_value(ratio), adjusted_p or 0.0) <= error and not ratio.low <= 1.0 <= ratio.high
+    if differs and abs(ratio.log_estimate) > floor:
+        return Decision(status="FASTER" if ratio.estimate > 1.0 else "SLOWER", reason="interval-clears-floor")
+    low, high = log_bounds_at(ratio, 1.0 - 2.0 * error)
+    margin = math.log1p(SAME_MARGIN)
+    if -margin < low and high < margin:
+        return Decision(status="SAME", reason="within-one-percent")
+    if differs:
+        return _inconclusive("below-aa-floor")
+    return _inconclusive("process-spread" if _sets_dominate(ratio) else "few-rounds")
+
+
+def _sets_dominate(ratio: RatioEstimate) -> bool:
+    """Whether fresh sets, not more rounds, would narrow the interval."""
+    if ratio.between_sd is None or ratio.within_sd is None:
+        return False
+    return ratio.between_sd**2 > ratio.within_sd**2 * ratio.sets / ratio.rounds
+
+
+def _holds_in_both(decision: Decision, modes: Modes, floor: float) -> bool:
+    """Whether a program in either mode alone would get the same status."""
+    if decision.status == "FASTER":
+        return modes.low > floor
+    if decision.status == "SLOWER":
+        return modes.high < -floor
+    return decision.status == "SAME" and max(abs(modes.low), abs(modes.high)) < math.log1p(SAME_MARGIN)
+
+
+def _inconclusive(reason: ReasonName) -> Decision:
+    return Decision(status="INCONCLUSIVE", reason=reason)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import math
+from typing import get_args
+
+import pytest
+
+from phasewise.records.verdict import Reason, Status
+from phasewise.stats.bimodal import Modes
+from phasewise.stats.ratio import RatioEstimate, make_estimate
+from phasewise.stats.sets import estimate_ratio
+from phasewise.stats.verdict import Conditions, Decision, ReasonName, StatusName, decide_status
+
+
+def ratio(
+    gain: float, *, half_width: float, sets: int = 3, within_sd: float | None = 0.006, between_sd: float | None = 0.004
+) -> RatioEstimate:
+    """A speed-up of 1 + gain with this half-width of the log-ratio at 95 %."""
+    return make_estimate(
+        math.log1p(gain),
+        half_width / 1.959964,
+        1e9,
+        level=0.95,
+        method="pooled-sets",
+        rounds=12 * sets,
+        sets=sets,
+        within_sd=within_sd,
+        between_sd=between_sd,
+    )
+
+
+def status(*args, **kwargs) -> tuple[str, str]:
+    kwargs.setdefault("aa_floor", 0.004)
+    decision = decide_status(*args, **kwargs)
+    return decision.status, decision.reason
+
+
+def test_the_words_are_those_of_the_records():
+    assert set(get_args(StatusName)) <= {str(member) for member in Status}
+    assert set(get_args(ReasonName)) <= {str(member) for member in Reason}
+
+
+def test_a_clear_gain_is_faster_and_a_clear_loss_slower():
+    assert status(ratio(0.02, half_width=0.005)) == ("FASTER", "interval-clears-floor")
+    assert status(ratio(-0.02, half_width=0.005)) == ("SLOWER", "interval-clears-floor")
+
+
+def test_a_tight_interval_about_one_is_same():
+    assert status(ratio(0.001, half_width=0.006)) == ("SAME", "within-one-percent")
+
+
+def test_same_needs_the_ninety_per_cent_interval_within_one_per_cent():
+    # 1.645 / 1.96 * half_width against log(1.01) = 0.00995
+    assert status(ratio(0.0, half_width=0.0117))[0] == "SAME"
+    assert status(ratio(0.0, half_width=0.0120))[0] == "INCONCLUSIVE"
+
+
+def test_a_gain_below_the_floor_is_no_claim():
+    assert status(ratio(0.03, half_width=0.005), aa_floor=0.04) == ("INCONCLUSIVE", "below-aa-floor")
+    assert status(ratio(0.006, half_width=0.002), aa_floor=0.008) == ("SAME", "within-one-percent")
+
+
+def test_without_a_control_only_effects_over_ten_per_cent_are_claimed():
+    assert status(ratio(0.09, half_width=0.005), aa_floor=None) == ("INCONCLUSIVE", "below-aa-floor")
+    assert status(ratio(0.11, half_width=0.005), aa_floor=None)[0] == "FASTER"
+
+
+def test_an_open_result_names_the_noise_that_dominates():
+    of_sets = ratio(0.01, half_width=0.02, within_sd=0.002, between_sd=0.02)
+    of_rounds = ratio(0.01, half_width=0.02, within_sd=0.06, between_sd=0.002)
+    assert status(of_sets) == ("INCONCLUSIVE", "process-spread")
+    assert status(of_rounds) == ("INCONCLUSIVE", "few-rounds")
+
+
+def test_one_round_is_never_a_claim():
+    assert status(estimate_ratio([[5.0]]), aa_floor=0.0) == ("INCONCLUSIVE", "few-rounds")
+
+
+def test_identical_rounds_are_decided_by_the_floor_alone():
+    assert status(estimate_ratio([[0.05] * 12] * 3))[0] == "FASTER"
+    assert status(estimate_ratio([[0.0] * 12] * 3)) == ("SAME", "within-one-percent")
+
+
+def test_holm_takes_a_claim_back_but_not_the_interval():
+    borderline = ratio(0.012, half_width=0.011)
+    assert borderline.low > 1.0
+    assert status(borderline)[0] == "FASTER"
+    assert status(borderline, adjusted_p=0.2)[0] == "INCONCLUSIVE"
+
+
+def test_a_gain_that_vanishes_in_cycles_is_the_clocks():
+    gain = ratio(0.03, half_width=0.005)
+    assert status(gain, cycles=ratio(0.029, half_width=0.006))[0] == "FASTER"
+    assert status(gain, cycles=ratio(0.001, half_width=0.005)) == ("INCONCLUSIVE", "clock")
+    assert status(gain, cycles=ratio(-0.03, half_width=0.005)) == ("INCONCLUSIVE", "clock")
+    assert status(ratio(0.0, half_width=0.005), cycles=gain) == ("INCONCLUSIVE", "clock")
+
+
+def test_an_open_result_keeps_its_own_reason_in_cycles():
+    assert status(ratio(0.01, half_width=0.02), cycles=ratio(0.03, half_width=0.005))[1] != "clock"
+
+
+def test_a_neighbour_or_many_drops_override_everything():
+    huge = ratio(4.0, half_width=0.005)
+    assert status(huge, conditions=Conditions(has_neighbour=True)) == ("INCONCLUSIVE", "neighbour")
+    assert status(huge, conditions=Conditions(dropped_share=0.21)) == ("INCONCLUSIVE", "throttled")
+    assert status(huge, conditions=Conditions(dropped_share=0.20))[0] == "FASTER"
+
+
+@pytest.mark.parametrize(
+    ("gain", "low", "high", "expected"),
+    [
+        (0.05, -0.01, 0.11, "INCONCLUSIVE"),
+        (0.05, 0.03, 0.07, "FASTER"),
+        (-0.05, -0.11, 0.01, "INCONCLUSIVE"),
+        (-0.05, -0.07, -0.03, "SLOWER"),
+        (0.0, -0.004, 0.004, "SAME"),
+        (0.0, -0.03, 0.03, "INCONCLUSIVE"),
+    ],
+)
+def test_two_modes_matter_where_they_would_get_different_statuses(gain, low, high, expected):
+    conditions = Conditions(modes=Modes(low=low, high=high, high_share=0.5, explained=0.97))
+    decision = decide_status(ratio(gain, half_width=0.005), aa_floor=0.004, conditions=conditions)
+    assert decision.status == expected
+    assert (decision.reason == "bimodal") == (expected == "INCONCLUSIVE")
+
+
+def test_swapping_the_arms_swaps_faster_and_slower():
+    swapped = {"FASTER": "SLOWER", "SLOWER": "FASTER"}
+    for gain in (-0.05, -0.008, 0.0, 0.004, 0.02, 0.3):
+        for half_width in (0.001, 0.006, 0.05):
+            there = decide_status(ratio(gain, half_width=half_width), aa_floor=0.005)
+            back = decide_status(ratio(1.0 / (1.0 + gain) - 1.0, half_width=half_width), aa_floor=0.005)
+            assert back == Decision(status=swapped.get(there.status, there.status), reason=there.reason)
