@@ -1,0 +1,41 @@
+"""The worker's half of the talk with the export stage: named requests with plain values, in and out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from phasewise.model.workload import Unsupported
+from phasewise.run.channel import Channel
+from phasewise.run.death import describe_exception
+
+
+def serve(handlers: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
+    """Answer requests `{"do": name, ...}` over the two pipes named on the command line until the other end closes.
+
+    An exception ends the process, after it has said why in one line.
+    """
+    read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
+    # compilers that a library starts must not hold the pipes
+    os.set_inheritable(read_fd, False)
+    os.set_inheritable(write_fd, False)
+    channel = Channel(read_fd, write_fd)
+
+    def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            channel.send({"failed": describe_exception(error).message, "leaving": True})
+        sys.__excepthook__(kind, error, trace)
+
+    sys.excepthook = report_crash
+    while (request := channel.receive()) is not None:
+        try:
+            channel.send(handlers[request.pop("do")](**request))
+        except Unsupported as error:
+            channel.send({"unsupported": str(error)})
+        # how a script refuses its files
+        except SystemExit as error:
+            channel.send({"failed": str(error)})

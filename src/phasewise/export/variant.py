@@ -1,0 +1,117 @@
+"""Export one variant: every planned target of every case, each in processes of its own; a failure is a result."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phasewise.export.target import Case, export_target
+from phasewise.export.worker import Refused, Worker
+from phasewise.records.export import Export, ExportResult, ExportStatus
+from phasewise.records.plan import PlannedCase, VariantPlan
+from phasewise.records.validate import Outcome, Validation
+from phasewise.store import digest
+
+
+def export_variant(
+    plan: VariantPlan, gate: Validation | None, *, root: Path, folder: Path, machine: str, commit: str
+) -> Export:
+    """Write the planned exports into `folder/<case>/<target>/` and hold each against the eager module.
+
+    A case whose validation is red or absent is skipped, as is all of a variant that is not timed here.
+    """
+    results: list[ExportResult] = []
+    signature: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    skipped = _reason_to_skip(plan)
+    for planned in () if skipped else plan.cases:
+        shut = _red_gate(gate, planned.case)
+        if shut:
+            results += _same_for_all(plan, planned.case, ExportStatus.SKIPPED, shut)
+            continue
+        written, about = export_case(plan, planned, root, folder / planned.case)
+        results += written
+        versions |= about.get("versions", {})
+        signature |= _signature(planned.case, about)
+    if results and not skipped and all(result.status is ExportStatus.SKIPPED for result in results):
+        reasons = {result.reason for result in results}
+        skipped = reasons.pop() if len(reasons) == 1 else ""
+    return Export(
+        workload=plan.workload, run=plan.run, variant=plan.variant, plan=digest(plan), machine=machine, commit=commit,
+        results=tuple(results), signature=signature, versions=versions, skipped=skipped,
+    )  # fmt: skip
+
+
+def export_case(
+    plan: VariantPlan, planned: PlannedCase, root: Path, folder: Path
+) -> tuple[list[ExportResult], dict[str, Any]]:
+    """Results of one case in the plan's order of targets, and what its module looks like ({} if it can't be built)."""
+    results: list[ExportResult] = []
+    about: dict[str, Any] = {}
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="phasewise-export-")))
+        eager: Worker | None = None
+        for target in plan.exporters:
+            # a target that took the worker down costs only itself
+            if eager is None or not eager.is_alive:
+                eager = stack.enter_context(
+                    Worker("phasewise.export.eager", environment=plan.environment, root=root, timeout_s=plan.budget.timeout_s)
+                )  # fmt: skip
+                try:
+                    about = eager.ask(
+                        "open", plan=msgspec.to_builtins(plan), case=planned.case, root=str(root), scratch=str(scratch)
+                    )
+                except Refused as refused:
+                    return results + _same_for_all(plan, planned.case, refused.status, refused.message, results), about
+            case = Case(plan=plan, name=planned.case, root=root, scratch=scratch, about=about, eager=eager)
+            results.append(export_target(case, target, folder / target))
+        if any(result.files for result in results):
+            shutil.copyfile(scratch / "inputs-0.npz", folder / "inputs.npz")
+            shutil.copyfile(scratch / "outputs-0.npz", folder / "outputs.npz")
+    return results, about
+
+
+def _reason_to_skip(plan: VariantPlan) -> str:
+    if plan.skip is not None:
+        return plan.skip
+    if plan.untimed is not None:
+        return plan.untimed
+    if plan.ranks > 1:
+        return f"{plan.ranks} processes make one step; only a program of one process is exported"
+    return "" if plan.exporters else "no export is planned for this variant"
+
+
+def _red_gate(gate: Validation | None, case: str) -> str:
+    """Why the gate keeps `case` out; "" if it is open."""
+    found = next((row for row in gate.cases if row.case == case), None) if gate is not None else None
+    if found is None:
+        return "skipped because it has not been validated"
+    if found.outcome in (Outcome.FAIL, Outcome.SKIPPED):
+        return f"skipped because validation ended in {found.outcome}: {found.message or 'no reason given'}"
+    return ""
+
+
+def _same_for_all(
+    plan: VariantPlan, case: str, status: ExportStatus, reason: str, done: list[ExportResult] | None = None
+) -> list[ExportResult]:
+    """One result with the same reason for every target that is not `done`."""
+    finished = {result.target for result in done or ()}
+    return [
+        ExportResult(case=case, target=target, status=status, reason=reason)
+        for target in plan.exporters
+        if target not in finished
+    ]
+
+
+def _signature(case: str, about: dict[str, Any]) -> dict[str, str]:
+    """`<case>/inputs/<name>` and `<case>/outputs/<name>` -> "float32[4, 8]"; sizes that vary are `*`."""
+    return {
+        f"{case}/{side}/{item['name']}": f"{item['dtype']}[{item['shape']}]"
+        for side in ("inputs", "outputs")
+        for item in about.get(side, ())
+    }

@@ -1,0 +1,84 @@
+"""One training step in mixed precision: autocast, and for float16 a gradient scaler whose overflows are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+
+class AmpStep:
+    """Forward in `dtype`, backward, clip, update.
+
+    bfloat16 has the range of float32 and is not scaled. With float16 a step whose gradients overflow is skipped and
+    counted in `overflows`; to see that, one scalar is read back from the device, as GradScaler itself does.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        *,
+        device: str | torch.device,
+        dtype: torch.dtype = torch.float16,
+        max_norm: float | None = None,
+        first_scale: float = 2.0**16,
+        growth_interval: int = 2000,
+    ) -> None:
+        self.optimizer = optimizer
+        self.device = torch.device(device).type
+        self.dtype = dtype
+        # gradients longer than this are shortened to it, after unscaling
+        self.max_norm = max_norm
+        self.scaler = torch.amp.GradScaler(
+            self.device, init_scale=first_scale, growth_interval=growth_interval, enabled=dtype is torch.float16
+        )
+        self.overflows = 0
+
+    def __call__(self, loss: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """One update from the scalar that `loss()` returns; gives it back detached, unscaled."""
+        self.optimizer.zero_grad(set_to_none=True)
+        value = self.backward(loss)
+        self.update()
+        return value
+
+    def backward(self, loss: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Add the scaled gradients of `loss()`; for accumulation, followed by one `update`."""
+        with torch.autocast(self.device, self.dtype, enabled=self.dtype is not torch.float32):
+            value = loss()
+        self.scaler.scale(value).backward()
+        return value.detach()
+
+    def update(self) -> bool:
+        """Step the optimizer with the gradients at hand; False if they overflowed and the step was skipped."""
+        if self.max_norm is not None:
+            self.scaler.unscale_(self.optimizer)
+            parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+            torch.nn.utils.clip_grad_norm_(parameters, self.max_norm)
+        before = self.scaler.get_scale()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        # the scale only ever falls after an overflow
+        overflowed = self.scaler.get_scale() < before
+        self.overflows += overflowed
+        return not overflowed
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Scale, steps since it last changed, and overflows, as 0-d tensors that a program's `state()` may hold."""
+        state = self.scaler.state_dict()
+        return {
+            "scale": torch.tensor(state.get("scale", 1.0), dtype=torch.float64),
+            "growth_tracker": torch.tensor(state.get("_growth_tracker", 0)),
+            "overflows": torch.tensor(self.overflows),
+        }
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """What `state_dict` gave; KeyError if a name is missing."""
+        self.overflows = int(state["overflows"])
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(
+                {
+                    **self.scaler.state_dict(),
+                    "scale": float(state["scale"]),
+                    "_growth_tracker": int(state["growth_tracker"]),
+                }
+            )

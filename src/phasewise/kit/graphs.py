@@ -1,0 +1,115 @@
+"""Capture a step as a CUDA graph, or run it as it is and say why.
+
+A captured step reads and writes fixed memory, so
+- fresh inputs are copied into the example's place before each replay, and must have its structure, shapes and dtypes;
+- outputs are the same tensors at every call: clone what has to outlive the next one;
+- random numbers of torch's default generator advance with each replay; pass other generators in `generators`;
+- an optimizer has to be built with `capturable=True`, and gradients either stay where they are
+  (`zero_grad(set_to_none=False)` inside the step) or are None when the capture begins;
+- the step must not wait for the device (`.item()`, `.cpu()`, printing a tensor), nor branch on its values;
+- the warm-up really runs the step: load the state afterwards if it trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A step to call with a batch. `reason` is "" if it replays a graph, else why it runs eagerly."""
+
+    call: Callable[[Any], Any]
+    reason: str = ""
+
+    @property
+    def is_graph(self) -> bool:
+        return not self.reason
+
+
+def capture(
+    step: Callable[[Any], Any], example: Any, *, warmup: int = 3, generators: Sequence[torch.Generator] = ()
+) -> Captured:
+    """Capture `step(example)` after `warmup` calls on a side stream.
+
+    `example` is a tensor or any nesting of dicts, lists and tuples; what is not a tensor is a constant of the graph.
+    What the step itself raises during the warm-up is raised here: only a failed capture falls back.
+    """
+    static = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), example)
+    devices = {leaf.device for leaf in pytree.tree_leaves(static) if isinstance(leaf, torch.Tensor) and leaf.is_cuda}
+    if not torch.cuda.is_available():
+        return Captured(step, "CUDA graphs need an NVIDIA GPU")
+    if len(devices) != 1:
+        return Captured(step, f"the example's tensors lie on {len(devices)} GPUs; a CUDA graph needs exactly one")
+    with torch.cuda.device(devices.pop()):
+        _warm_up(step, static, warmup)
+        graph = torch.cuda.CUDAGraph()
+        for generator in generators:
+            graph.register_generator_state(generator)
+        try:
+            # thread_local: another thread, such as one that pins memory for a loader, may go on calling CUDA
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                outputs = step(static)
+        except RuntimeError as error:
+            torch.cuda.synchronize()
+            return Captured(step, f"the capture failed: {_first_line(error)}")
+
+    def replay(batch: Any) -> Any:
+        copy_in(static, batch)
+        graph.replay()
+        return outputs
+
+    return Captured(replay)
+
+
+def copy_in(static: Any, batch: Any) -> None:
+    """Copy the tensors of `batch` into those of `static`.
+
+    Raises:
+        ValueError: they differ in structure, shape or dtype, or in a value that is not a tensor.
+    """
+    leaves, structure = pytree.tree_flatten(static)
+    fresh, other = pytree.tree_flatten(batch)
+    if structure != other:
+        raise ValueError(f"the batch is built as {other}, the captured example as {structure}; capture again for it")
+    for index, (target, source) in enumerate(zip(leaves, fresh, strict=True)):
+        if not isinstance(target, torch.Tensor):
+            if isinstance(source, torch.Tensor) or target != source:
+                raise ValueError(
+                    f"leaf {index} of the batch is {source!r}, it was captured as {target!r}; capture again for it"
+                )
+        elif not isinstance(source, torch.Tensor) or source.shape != target.shape or source.dtype != target.dtype:
+            raise ValueError(
+                f"leaf {index} of the batch is {_kind(source)}, it was captured as {_kind(target)}; capture again for it"
+            )
+    with torch.no_grad():
+        for target, source in zip(leaves, fresh, strict=True):
+            # a caller may fill the static tensors in place and pass them back
+            if isinstance(target, torch.Tensor) and target is not source:
+                target.copy_(source, non_blocking=True)
+
+
+def _warm_up(step: Callable[[Any], Any], static: Any, warmup: int) -> None:
+    """Lazy initialisation, autotuning and allocation happen here, on another stream than the capture's."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(warmup):
+            step(static)
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
+def _first_line(error: RuntimeError) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

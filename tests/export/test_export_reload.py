@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from export.plans import ROOT, make_plan
+from phasewise.export.call import Flat
+from phasewise.export.capture import capture
+from phasewise.export.manifest import write_manifest
+from phasewise.export.target import Case, export_target
+from phasewise.export.targets import torch_export
+from phasewise.export.targets.names import Names
+from phasewise.model.workload import Unsupported
+from phasewise.records.export import ExportStatus
+from phasewise.records.validate import Outcome
+
+ABOUT = {
+    "inputs": [{"name": "x", "dtype": "float32", "shape": "3, 4"}],
+    "outputs": [{"name": "output", "dtype": "float32", "shape": "3, 2"}],
+    "device": "cpu", "matmul_precision": "highest", "threads": 1, "versions": {}, "batches": 1,
+}  # fmt: skip
+
+
+class BentEager:
+    """Stands in for the eager worker, and writes an export whose weights are not those of the eager module."""
+
+    def __init__(self, module: torch.nn.Module, x: torch.Tensor, bend: float) -> None:
+        self.module, self.x, self.bend, self.blocks = module, x, bend, 0
+
+    def ask(self, do: str, **request: object) -> dict[str, object]:
+        if do == "block":
+            self.blocks += 1
+            return {"seconds": 1e-3 * int(request["steps"])}
+        folder = Path(str(request["folder"]))
+        exported = capture(Flat(self.module, ("input",)), [(self.x,)])
+        exported.state_dict["module.weight"].data[1, 2] += self.bend
+        torch_export.write(exported, Names(("x",), ("output",), ("float32", "float32")), folder)
+        (folder / "infer.py").write_bytes((ROOT / "src/phasewise/export/scripts/infer_torch.py").read_bytes())
+        return {"model": torch_export.FILE, "operators": [], "imports": []}
+
+
+def export_bent(folder: Path, bend: float) -> tuple[object, BentEager]:
+    x, module = torch.rand(3, 4), torch.nn.Linear(4, 2).requires_grad_(False)
+    np.savez(folder / "inputs-0.npz", x=x.numpy())
+    np.savez(folder / "outputs-0.npz", output=module(x).numpy())
+    eager = BentEager(module, x, bend)
+    case = Case(plan=make_plan("mlp"), name="mlp", root=ROOT, scratch=folder, about=ABOUT, eager=eager)
+    return export_target(case, "torch-export", folder / "out"), eager
+
+
+def test_an_export_with_other_weights_is_a_mismatch_and_is_not_timed(tmp_path: Path) -> None:
+    result, eager = export_bent(tmp_path, bend=0.01)
+    assert result.status is ExportStatus.MISMATCH
+    assert "'output' of batch 0 differs from the eager module, by 0.00" in result.reason
+    (error,) = result.errors
+    assert error.outcome is Outcome.FAIL and error.where[1] == 1
+    assert (result.eager_s, result.export_s, eager.blocks) == ((), (), 0)
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["status"] == "mismatch"
+
+
+def test_the_same_export_with_the_right_weights_is_ok(tmp_path: Path) -> None:
+    result, _ = export_bent(tmp_path, bend=0.0)
+    assert (result.status, result.reason) == (ExportStatus.OK, "")
+    assert len(result.export_s) == 3
+
+
+def test_a_program_with_pickled_examples_is_refused_by_the_script(tmp_path: Path) -> None:
+    from phasewise.export.reload import reload_export
+
+    exported = capture(Flat(torch.nn.Linear(4, 2), ("input",)), [(torch.rand(3, 4),)])
+    torch.export.save(exported, tmp_path / "model.pt2")
+    (tmp_path / "infer.py").write_bytes((ROOT / "src/phasewise/export/scripts/infer_torch.py").read_bytes())
+    write_manifest(tmp_path, {**ABOUT, "target": "torch-export", "model": "model.pt2", "operators": [], "imports": []})
+    with pytest.raises(SystemExit, match="holds a pickle"):
+        reload_export(tmp_path, [], threads=1, source="", root=tmp_path)
+
+
+def test_weights_that_only_a_pickle_could_hold_are_refused_at_writing(tmp_path: Path) -> None:
+    class Tagged(torch.Tensor):
+        pass
+
+    exported = capture(Flat(torch.nn.Linear(4, 2), ("input",)), [(torch.rand(3, 4),)])
+    exported.state_dict["module.weight"] = torch.rand(2, 4).as_subclass(Tagged)
+    with pytest.raises(Unsupported, match=r"'module\.weight' is a Tagged, which"):
+        torch_export.write(exported, Names(("x",), ("output",), ("float32", "float32")), tmp_path)

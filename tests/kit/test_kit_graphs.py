@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from phasewise.kit.graphs import capture, copy_in
+
+
+def test_without_a_gpu_the_step_runs_as_it_is_and_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    encoder = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    batch = {"x": torch.rand(2, 5, 16)}
+    captured = capture(lambda placed: encoder(placed["x"]), batch)
+    assert not captured.is_graph
+    assert captured.reason == "CUDA graphs need an NVIDIA GPU"
+    fresh = {"x": torch.rand(2, 5, 16)}
+    torch.testing.assert_close(captured.call(fresh), encoder(fresh["x"]))
+
+
+def test_an_example_on_the_cpu_is_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    captured = capture(lambda x: x + 1, torch.ones(2))
+    assert captured.reason == "the example's tensors lie on 0 GPUs; a CUDA graph needs exactly one"
+    assert captured.call(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_fresh_inputs_are_copied_into_the_captured_ones_through_any_nesting() -> None:
+    static = {"a": torch.zeros(3), "b": [torch.zeros(2, dtype=torch.int64), (torch.zeros(1), 4)]}
+    places = [static["a"].data_ptr(), static["b"][0].data_ptr()]
+    copy_in(static, {"a": torch.ones(3), "b": [torch.tensor([5, 6]), (torch.full((1,), 7.0), 4)]})
+    assert [static["a"].tolist(), static["b"][0].tolist(), static["b"][1][0].tolist()] == [[1, 1, 1], [5, 6], [7]]
+    assert [static["a"].data_ptr(), static["b"][0].data_ptr()] == places
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ({"a": torch.ones(4), "b": 2}, r"leaf 0 of the batch is float32\[4\], it was captured as float32\[3\]"),
+        ({"a": torch.ones(3, dtype=torch.float64), "b": 2}, r"is float64\[3\], it was captured as float32\[3\]"),
+        ({"a": torch.ones(3), "b": 3}, "leaf 1 of the batch is 3, it was captured as 2"),
+        ({"a": torch.ones(3)}, "capture again"),
+    ],
+)
+def test_a_batch_that_does_not_fit_is_refused_before_anything_is_written(batch: dict, message: str) -> None:
+    static = {"a": torch.zeros(3), "b": 2}
+    with pytest.raises(ValueError, match=message):
+        copy_in(static, batch)
+    assert static["a"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.gpu
+def test_a_captured_step_follows_fresh_inputs_and_a_failed_capture_falls_back() -> None:
+    layer = torch.nn.Linear(8, 8, device="cuda")
+    with torch.no_grad():
+        captured = capture(lambda placed: {"y": layer(placed["x"]).relu()}, {"x": torch.rand(4, 8, device="cuda")})
+        assert captured.is_graph, captured.reason
+        for _ in range(3):
+            x = torch.rand(4, 8, device="cuda")
+            torch.testing.assert_close(captured.call({"x": x})["y"], layer(x).relu())
+        waiting = capture(lambda x: x * x.sum().item(), torch.rand(4, device="cuda"))
+        assert waiting.reason.startswith("the capture failed: ")
+        assert waiting.call(torch.ones(4, device="cuda")).tolist() == [4, 4, 4, 4]
