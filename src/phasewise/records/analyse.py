@@ -26,8 +26,10 @@ class Finding(Record, frozen=True, kw_only=True):
     advice: str = ""
     # a phase of the plan that answers it
     suggests: str | None = None
-    # gain of the whole step if it were cured
+    # gain of the whole step if it alone were cured
     gain: Interval | None = None
+    # where the gain comes from: "critical-path" or "probe"
+    basis: str = "critical-path"
 
 
 class Prediction(Record, frozen=True, kw_only=True):

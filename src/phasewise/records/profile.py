@@ -77,9 +77,16 @@ class Count(Record, frozen=True, kw_only=True):
     allocation_retries: float = 0
     graph_breaks: float = 0
     recompiles: float = 0
-    # longest run of one operator repeated from one place
+    # turns of the longest loop of operators, the heaviest operator of its body, operators in one turn, time of all turns
     serial_repeats: float = 0
     serial_operator: str = ""
+    serial_period: float = 0
+    serial_s: Seconds = 0.0
+    # calls that did what an earlier call of the step had done on the same unchanged tensors, the costliest of these operators,
+    # and the time of all of them
+    repeated_calls: float = 0
+    repeated_operator: str = ""
+    repeated_s: Seconds = 0.0
 
 
 class MemoryEvent(Record, frozen=True, kw_only=True):
@@ -137,6 +144,8 @@ class Capture(Record, frozen=True, kw_only=True):
     bytes: Bytes = 0
     skipped: str = ""
     cure: str = ""
+    # what a reader of the file should know
+    note: str = ""
 
 
 class Probe(Record, frozen=True, kw_only=True):

@@ -1,0 +1,258 @@
+"""One case profiled in this process: everything but the Nsight tools, which start processes of their own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from phasewise.model.workload import Shape
+from phasewise.profile.capture import (
+    MOST_OPERATORS,
+    Stepper,
+    TooLong,
+    capture_trace,
+    choose_steps,
+    make_stepper,
+    refuse_long_step,
+    time_untraced,
+    warm_up,
+)
+from phasewise.profile.counts import count_events, count_memory_events, hides_kernels
+from phasewise.profile.facts import describe_program, read_compiler
+from phasewise.profile.hardware import watch
+from phasewise.profile.kernels import tabulate_kernels
+from phasewise.profile.memory import read_host_memory, record_device_memory
+from phasewise.profile.operators import make_finder, nest, tabulate_operators
+from phasewise.profile.opinion import ask_second_opinion
+from phasewise.profile.probes import run_probes
+from phasewise.profile.rework import Rework, price_rework
+from phasewise.profile.scrub import pack_trace, scrub_trace
+from phasewise.profile.timeline import Frame, choose_frame, find_regions, frame_steps, summarise
+from phasewise.profile.tools import relative
+from phasewise.profile.trace import KERNEL, Trace, parse_trace
+from phasewise.records.base import Scalar
+from phasewise.records.machine import Machine, Sensors
+from phasewise.records.plan import Kind, PlannedCase, VariantPlan
+from phasewise.records.profile import Capture, CaseProfile, Count, Memory, Probe
+from phasewise.records.verdict import Failure, Reason
+from phasewise.run.case import OpenCase, find_case, open_case
+from phasewise.run.sensors import open_gpu
+from phasewise.store import write_bytes
+
+# steps under the sensors are waited for this often
+SENSED_S = 0.2
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A trace with what is read off it."""
+
+    plain: dict[str, Any]
+    trace: Trace
+    frames: list[Frame]
+    overhead: float
+
+
+def profile_case(plan: VariantPlan, case: str, *, root: Path, captures: Path, machine: Machine) -> CaseProfile:
+    """Profile `case` of a variant; captures go to `captures/<case>/<variant>.*`.
+
+    The state of the program is loaded before each capture, so that all see the same step.
+    """
+    began = read_compiler()
+    opened, facts = _open(plan, case, root)
+    stepper = make_stepper(opened)
+    step_s = warm_up(stepper)
+    try:
+        refuse_long_step(stepper, step_s)
+    except TooLong:
+        message = f"one step runs more than {MOST_OPERATORS} operators, too many for a trace; give the case `baseline_at` smaller shapes"
+        return CaseProfile(case=case, failure=Failure(reason=Reason.OVER_BUDGET, message=message))
+    compiler = read_compiler()
+    retries = _retries(opened.device)
+    captured = _capture(stepper, choose_steps(step_s))
+    steps = max(len(captured.frames), 1)
+    after = read_compiler()
+    extra = {
+        "allocation_retries": (_retries(opened.device) - retries) / steps,
+        "graph_breaks": float(after.breaks - began.breaks),
+        "recompiles": (after.graphs - compiler.graphs) / steps,
+    }
+    kept = [_keep_trace(captured, captures / case / f"{plan.variant}.1.pt.trace.json.gz", root)]
+    memory = _record_memory(plan, stepper, captured, captures / case / f"{plan.variant}.memory.json.gz", root, kept)
+    sensors = _record_sensors(plan, stepper, step_s, kept)
+    found = _read(plan, case, root, captured, extra)
+    count, judged = _judge_rework(stepper, captured, after != began, found)
+    probes = _probe(captured, found, machine, opened.device)
+    opened.program.close()
+    return msgspec.structs.replace(
+        found, count=count, memory=memory, sensors=sensors, probes=probes, captures=tuple(kept),
+        facts={**found.facts, **facts, **judged, **describe_program(opened)},
+    )  # fmt: skip
+
+
+def profile_plain(arguments: dict[str, Any]) -> Any:
+    """`profile_case` from plain values to plain values, for a process of its own."""
+    found = profile_case(
+        msgspec.convert(arguments["plan"], VariantPlan), arguments["case"], root=Path(arguments["root"]),
+        captures=Path(arguments["captures"]), machine=msgspec.convert(arguments["machine"], Machine),
+    )  # fmt: skip
+    return msgspec.to_builtins(found)
+
+
+def read_profile(case: str, captured: Captured, extra: dict[str, float] | None = None) -> CaseProfile:
+    """All that is read off a trace alone."""
+    trace, frames = captured.trace, captured.frames
+    hidden = hides_kernels(trace, frames)
+    count = count_events(trace, frames, extra)
+    return CaseProfile(
+        case=case, steps=len(frames), breakdown=summarise(choose_frame(frames)) if frames else None,
+        regions=find_regions(trace, frames), kernels=tabulate_kernels(trace, frames),
+        operators=tabulate_operators(trace, [frame.step for frame in frames]), count=count,
+        graph_replay=count.graph_launches > 0, attributed_by="none" if hidden else "trace", overhead=captured.overhead,
+        second_opinion=ask_second_opinion(captured.plain, trace, frames),
+    )  # fmt: skip
+
+
+def eager_twin(planned: PlannedCase) -> dict[str, Scalar] | None:
+    """The switches with those off that name a graph; None if none is on."""
+    graphs = [name for name, value in planned.switches.items() if value is True and "graph" in name.split("_")]
+    return {**planned.switches, **dict.fromkeys(graphs, False)} if graphs else None
+
+
+def _open(plan: VariantPlan, case: str, root: Path) -> tuple[OpenCase, dict[str, Scalar]]:
+    """The case; a baseline that is measured at smaller shapes is profiled at the first of them too."""
+    planned = find_case(plan, case)
+    if plan.kind is Kind.BASELINE and planned.baseline_at:
+        shape = Shape(**planned.baseline_at[0])
+        return open_case(plan, case, root, shape=shape), {"profiled_at": repr(shape)}
+    return open_case(plan, case, root), {}
+
+
+def _capture(stepper: Stepper, steps: int) -> Captured:
+    stepper.case.restore()
+    untraced = time_untraced(stepper, steps)
+    stepper.case.restore()
+    plain = scrub_trace(capture_trace(stepper, steps))
+    trace = parse_trace(plain)
+    frames = frame_steps(trace)
+    traced = sum(frame.wall for frame in frames) * 1e-9 / max(len(frames), 1)
+    return Captured(plain, trace, frames, traced / untraced)
+
+
+def _read(plan: VariantPlan, case: str, root: Path, captured: Captured, extra: dict[str, float]) -> CaseProfile:
+    """The profile; where graphs hide their kernels, operators and kernels are those of the eager twin."""
+    found = read_profile(case, captured, extra)
+    switches = eager_twin(find_case(plan, case))
+    if found.attributed_by != "none" or switches is None:
+        return found
+    cases = tuple(
+        msgspec.structs.replace(planned, switches=switches) if planned.case == case else planned
+        for planned in plan.cases
+    )
+    stepper = make_stepper(open_case(msgspec.structs.replace(plan, cases=cases), case, root))
+    twin = read_profile(case, _capture(stepper, choose_steps(warm_up(stepper))))
+    stepper.case.program.close()
+    return msgspec.structs.replace(
+        found, kernels=twin.kernels, operators=twin.operators, regions=twin.regions, attributed_by="eager-twin"
+    )
+
+
+def _keep_trace(captured: Captured, path: Path, root: Path) -> Capture:
+    packed, left_out = pack_trace(captured.plain)
+    write_bytes(packed, path)
+    note = f"left out to stay small: {', '.join(left_out)}" if left_out else ""
+    return Capture(tool="torch", path=relative(path, root), bytes=len(packed), note=note)
+
+
+def _record_memory(
+    plan: VariantPlan, stepper: Stepper, captured: Captured, path: Path, root: Path, kept: list[Capture]
+) -> Memory:
+    if "memory" not in plan.profilers or not captured.frames:
+        return Memory()
+    frame = choose_frame(captured.frames)
+    if stepper.case.device.type != "cuda":
+        kept.append(Capture(tool="memory", path=kept[0].path, note="memory events of the torch capture"))
+        return read_host_memory(captured.trace, frame)
+    stepper.case.restore()
+    memory, plain = record_device_memory(stepper, float(count_memory_events(captured.trace, frame.step, device=True)))
+    content = gzip.compress(json.dumps(plain).encode(), mtime=0)
+    write_bytes(content, path)
+    kept.append(Capture(tool="memory", path=relative(path, root), bytes=len(content)))
+    return memory
+
+
+def _record_sensors(plan: VariantPlan, stepper: Stepper, step_s: float, kept: list[Capture]) -> tuple[Sensors, ...]:
+    if "nvml" not in plan.profilers:
+        return ()
+    gpu = open_gpu(stepper.case.device.index or 0) if stepper.case.device.type == "cuda" else None
+    if gpu is None:
+        on_cpu = stepper.case.device.type != "cuda"
+        reason = "no NVIDIA GPU" if on_cpu else "NVML does not answer"
+        kept.append(
+            Capture(tool="nvml", skipped=reason, cure="" if on_cpu else "install nvidia-ml-py and check nvidia-smi")
+        )
+        return ()
+    stepper.case.restore()
+    kept.append(Capture(tool="nvml", note="in the record itself"))
+    together = max(1, min(100, int(SENSED_S / step_s)))
+    return watch(lambda: stepper.run_many(together), gpu.read)
+
+
+def _judge_rework(
+    stepper: Stepper, captured: Captured, compiled: bool, found: CaseProfile
+) -> tuple[Count, dict[str, Scalar]]:
+    """The counts with repeated work, or the fact why it was not looked for."""
+    reason = ""
+    if found.count.graph_launches:
+        reason = "the step replays graphs"
+    elif compiled:
+        reason = "the step is compiled"
+    elif _runs_foreign_kernels(captured.trace, captured.frames):
+        reason = "the step runs kernels that torch does not dispatch"
+    if reason:
+        return found.count, {"rework_not_judged": reason}
+    stepper.case.restore()
+    try:
+        with Rework() as rework:
+            stepper.run_many(1)
+    # what tensors without plain storage, and programs that forbid dispatch modes, raise
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        return found.count, {"rework_not_judged": f"{type(error).__name__} under a dispatch mode"}
+    calls, operator, seconds = price_rework(rework.repeated, found.operators)
+    return msgspec.structs.replace(
+        found.count, repeated_calls=calls, repeated_operator=operator, repeated_s=seconds
+    ), {}
+
+
+def _probe(captured: Captured, found: CaseProfile, machine: Machine, device: torch.device) -> tuple[Probe, ...]:
+    """All probes; none where the workload leaves no memory for them."""
+    try:
+        return run_probes(captured.trace, captured.frames, found.operators, found.kernels, machine, device)
+    except torch.OutOfMemoryError:
+        return ()
+
+
+def _runs_foreign_kernels(trace: Trace, frames: Sequence[Frame]) -> bool:
+    """Whether a kernel was launched outside the operators of torch's own library, or foreign packages are loaded on a CPU."""
+    if not trace.has_device:
+        return "numba" in sys.modules
+    finder = make_finder(nest(trace.operators))
+    for frame in frames:
+        for event in frame.work:
+            launch = trace.launch_of(event)
+            node = finder.at(launch) if launch is not None else None
+            if event.category == KERNEL and (node is None or not node.event.name.startswith("aten::")):
+                return True
+    return False
+
+
+def _retries(device: torch.device) -> int:
+    return int(torch.cuda.memory_stats(device).get("num_alloc_retries", 0)) if device.type == "cuda" else 0

@@ -1,0 +1,194 @@
+"""Hardware counters of the longest kernels, from Nsight Compute.
+
+Clocks are left alone (`--clock-control none`), so that durations compare with those of the trace. Caches are flushed before each
+pass, the tool's default: DRAM bytes are those of a cold cache.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from phasewise.environment import find_tool
+from phasewise.profile.names import base_name
+from phasewise.profile.tools import relative, replay_command, run_tool, skip
+from phasewise.records.profile import Capture, Counters, Kernel
+from phasewise.store import write_bytes
+
+TOOL = "ncu"
+TIMEOUT_S = 300.0
+KERNELS = 3
+# launches of one function name in which the wanted instance is looked for
+LAUNCHES = 24
+DURATION = "gpu__time_duration.sum"
+DRAM_BYTES = "dram__bytes.sum"
+DRAM = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
+TENSOR = "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active"
+L2 = "lts__t_sector_hit_rate.pct"
+REGISTERS = "launch__registers_per_thread"
+METRICS = (DURATION, DRAM_BYTES, DRAM, SM, WARPS, TENSOR, L2, REGISTERS)
+
+# columns that are kept beside the metrics: the others name the host, or repeat the device's attributes
+COLUMNS = ("ID", "Kernel Name", "Block Size", "Grid Size", "Device", "CC")
+
+# metric or column -> number in SI units, or text
+Row = dict[str, str | float]
+
+# to SI; the tool scales units to the value unless told otherwise
+UNITS = {
+    "nsecond": 1e-9, "ns": 1e-9, "usecond": 1e-6, "us": 1e-6, "msecond": 1e-3, "ms": 1e-3, "second": 1.0, "s": 1.0,
+    "byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12, "KB": 1e3, "MB": 1e6, "GB": 1e9,
+}  # fmt: skip
+
+
+def count_kernels(
+    plan: Path, case: str, root: Path, kernels: Sequence[Kernel], target: Path, environment: Mapping[str, str]
+) -> tuple[Capture, tuple[Counters, ...]]:
+    """Counters of the longest of `kernels`, one process of the workload for each function; the table is kept at `target`."""
+    ncu = find_tool(TOOL)
+    if ncu is None:
+        return Capture(
+            tool=TOOL, skipped="Nsight Compute is not installed", cure="install it and put ncu on the PATH"
+        ), ()
+    wanted = choose_kernels(kernels)
+    if not wanted:
+        return Capture(
+            tool=TOOL, skipped="the trace holds no kernels", cure="look at the torch capture of this case"
+        ), ()
+    found: list[Counters] = []
+    rows_kept: list[Row] = []
+    refused: Capture | None = None
+    for function in dict.fromkeys(base_name(kernel.name) for kernel in wanted):
+        rows, why = _run(ncu, replay_command(plan, case, root, 1), function, root, environment)
+        rows_kept += rows
+        found += [
+            counters
+            for kernel in wanted
+            if base_name(kernel.name) == function and (counters := pick_row(rows, kernel)) is not None
+        ]
+        if not rows:
+            refused = refused or why
+            # what has a cure would be refused again
+            if why.cure:
+                break
+    if not found:
+        assert refused is not None, "each kernel is either counted or refused"
+        return refused, ()
+    content = format_table(rows_kept)
+    write_bytes(content, target)
+    return Capture(tool=TOOL, path=relative(target, root), bytes=len(content)), tuple(found)
+
+
+def choose_kernels(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """The longest computing kernels."""
+    computing = [kernel for kernel in kernels if kernel.grid and kernel.category != "communication"]
+    return sorted(computing, key=lambda kernel: -kernel.seconds)[:KERNELS]
+
+
+def make_command(ncu: Path, target: Sequence[str], function: str, log: Path) -> list[str]:
+    """The command that counts the first launches of the function inside the profiler's range."""
+    return [
+        str(ncu), "--clock-control", "none", "--profile-from-start", "off", "--target-processes", "all", "--csv", "--page", "raw",
+        "--print-units", "base", "--metrics", ",".join(METRICS), "--kernel-name-base", "function",
+        "-k", f"regex:^{re.escape(function)}$", "-c", str(LAUNCHES), "--log-file", str(log), *target,
+    ]  # fmt: skip
+
+
+def parse_table(text: str) -> list[Row]:
+    """Rows of the raw page, numbers in SI units: the line after the header holds the units. Other lines are skipped."""
+    lines = text.splitlines()
+    first = next((index for index, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if first is None:
+        return []
+    header, *body = csv.reader(lines[first:])
+    if not body:
+        return []
+    units = body[0] if not body[0][0] else [""] * len(header)
+    rows = []
+    for values in body[1:] if not body[0][0] else body:
+        if len(values) == len(header):
+            rows.append({name: _number(value, unit) for name, value, unit in zip(header, values, units, strict=True)})
+    return rows
+
+
+def pick_row(rows: Sequence[Row], kernel: Kernel) -> Counters | None:
+    """The launch that is most like the traced kernel: same template, same grid, else the nearest duration."""
+    if not rows:
+        return None
+    mean = kernel.seconds / max(kernel.calls, 1e-9)
+
+    def distance(row: Row) -> tuple[bool, bool, float]:
+        return (
+            _bare(str(row.get("Kernel Name", ""))) != _bare(kernel.name),
+            _triple(row.get("Grid Size")) != kernel.grid,
+            abs(_float(row, DURATION, 0.0) - mean),
+        )
+
+    best = min(rows, key=distance)
+    like = [row for row in rows if distance(row)[:2] == distance(best)[:2]]
+    registers = best.get(REGISTERS)
+    return Counters(
+        kernel=kernel.name, launches=len(like), duration_s=_float(best, DURATION, 0.0), dram_bytes=_maybe(best, DRAM_BYTES),
+        dram_percent=_maybe(best, DRAM), sm_percent=_maybe(best, SM), occupancy_percent=_maybe(best, WARPS),
+        tensor_percent=_maybe(best, TENSOR), l2_hit_percent=_maybe(best, L2),
+        registers=int(registers) if isinstance(registers, float) else None,
+        metrics={name: value for name, value in best.items() if isinstance(value, float) and name in METRICS},
+    )  # fmt: skip
+
+
+def format_table(rows: Sequence[Row]) -> bytes:
+    """The rows as CSV in SI units, without columns that name the host and its programs."""
+    columns = [name for name in (*COLUMNS, *METRICS) if any(name in row for row in rows)]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _run(
+    ncu: Path, target: Sequence[str], function: str, root: Path, environment: Mapping[str, str]
+) -> tuple[list[Row], Capture]:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "ncu.csv"
+        done = run_tool(
+            make_command(ncu, target, function, log), timeout_s=TIMEOUT_S, environment=environment, folder=root
+        )
+        text = log.read_text(errors="replace") if log.is_file() else ""
+    return parse_table(text), skip(TOOL, f"{done.output}\n{text}", f"ncu counted no launch of {function}")
+
+
+def _number(value: str, unit: str) -> str | float:
+    try:
+        return float(value.replace(",", "")) * UNITS.get(
+            unit.split("/")[0] if unit.startswith(("register", "byte/")) else unit, 1.0
+        )
+    except ValueError:
+        return value
+
+
+def _bare(name: str) -> str:
+    """A name without spaces, casts in template arguments and call arguments, which tools print differently."""
+    text = re.sub(r"\((?:unsigned )?(?:int|bool|char|short|long)\)", "", name.removeprefix("void "))
+    return re.sub(r"\s+|(?<=\d)u?l*(?=[,>])", "", text.split(">(")[0])
+
+
+def _triple(value: object) -> tuple[int, ...]:
+    """`(1, 2, 3)` -> (1, 2, 3)."""
+    return tuple(int(part) for part in re.findall(r"\d+", str(value)))
+
+
+def _float(row: Row, name: str, default: float) -> float:
+    value = row.get(name)
+    return value if isinstance(value, float) else default
+
+
+def _maybe(row: Row, name: str) -> float | None:
+    value = row.get(name)
+    return value if isinstance(value, float) else None

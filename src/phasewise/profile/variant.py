@@ -1,0 +1,117 @@
+"""The profile stage: each case in a process of its own, then the Nsight tools, which start theirs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phasewise.profile.nsight_compute import count_kernels
+from phasewise.profile.nsight_systems import watch_system
+from phasewise.records.machine import Machine
+from phasewise.records.plan import VariantPlan
+from phasewise.records.profile import Capture, CaseProfile, Profile
+from phasewise.records.validate import CaseValidation, Outcome, Validation
+from phasewise.records.verdict import Failure, Reason
+from phasewise.run.isolated import run_isolated
+from phasewise.store import digest, write
+
+# of one case in its process: building, compiling, warming up, tracing
+TIMEOUT_S = 900.0
+
+# (plan, case, root, captures, machine) -> the profile of one case
+ProfileCase = Callable[[VariantPlan, str, Path, Path, Machine], CaseProfile]
+
+
+def profile_variant(
+    plan: VariantPlan,
+    gate: Validation | None,
+    *,
+    machine: Machine,
+    root: Path,
+    captures: Path,
+    commit: str,
+    profile_one: ProfileCase | None = None,
+) -> Profile:
+    """Profile every case of `plan` that passed the gate; captures go below `captures`, one folder a case.
+
+    A variant that cannot be timed here, or a case whose gate is red, is a finished job with the reason. A process that dies
+    costs its own case only. `profile_one` stands in for the process of a case in tests.
+    """
+    one = profile_in_process if profile_one is None else profile_one
+    cases = []
+    for planned in plan.cases if plan.profilers else ():
+        failure = _refuse(plan, gate, planned.case)
+        if failure is None:
+            cases.append(_profile_case(plan, planned.case, machine, root, captures, one))
+        else:
+            cases.append(CaseProfile(case=planned.case, failure=failure))
+    return Profile(
+        workload=plan.workload, run=plan.run, variant=plan.variant, plan=digest(plan), machine=machine.identity, commit=commit,
+        cases=tuple(cases),
+    )  # fmt: skip
+
+
+def profile_in_process(plan: VariantPlan, case: str, root: Path, captures: Path, machine: Machine) -> CaseProfile:
+    """`case.profile_case` in a fresh process; one that fails, dies or does not end in time is a failure with the reason."""
+    answer = run_isolated(
+        "phasewise.profile.case:profile_plain",
+        {
+            "plan": msgspec.to_builtins(plan), "case": case, "root": str(root), "captures": str(captures),
+            "machine": msgspec.to_builtins(machine),
+        },
+        environment=plan.environment, folder=root, timeout_s=max(TIMEOUT_S, plan.budget.timeout_s),
+        memory_bytes=next(planned.memory_limit_bytes for planned in plan.cases if planned.case == case),
+    )  # fmt: skip
+    return (
+        CaseProfile(case=case, failure=answer) if isinstance(answer, Failure) else msgspec.convert(answer, CaseProfile)
+    )
+
+
+def _profile_case(
+    plan: VariantPlan, case: str, machine: Machine, root: Path, captures: Path, profile_one: ProfileCase
+) -> CaseProfile:
+    found = profile_one(plan, case, root, captures, machine)
+    if found.failure is not None or not {"nsys", "ncu"} & set(plan.profilers):
+        return found
+    kept: list[Capture] = []
+    changes: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "plan.json"
+        write(plan, written)
+        target = captures / case
+        if "nsys" in plan.profilers:
+            capture, changes["timeline"] = (
+                watch_system(written, case, root, target / f"{plan.variant}.nsys.sqlite.gz", plan.environment)
+                if machine.kind == "cuda" else (Capture(tool="nsys", skipped="no NVIDIA GPU"), None)
+            )  # fmt: skip
+            kept.append(capture)
+        if "ncu" in plan.profilers:
+            capture, changes["counters"] = (
+                count_kernels(written, case, root, found.kernels, target / f"{plan.variant}.ncu.csv", plan.environment)
+                if machine.kind == "cuda" else (Capture(tool="ncu", skipped="no NVIDIA GPU"), ())
+            )  # fmt: skip
+            kept.append(capture)
+    return msgspec.structs.replace(found, captures=(*found.captures, *kept), **changes)
+
+
+def _refuse(plan: VariantPlan, gate: Validation | None, case: str) -> Failure | None:
+    """Why this case is not profiled; None if it is."""
+    if plan.skip or plan.untimed:
+        return Failure(reason=Reason.NEEDS, message=plan.skip or plan.untimed or "")
+    if plan.ranks > 1:
+        message = f"a group of {plan.ranks} processes is not profiled; profile its parent, or one rank by hand"
+        return Failure(reason=Reason.NEEDS, message=message)
+    judged = _judgement(gate, case)
+    if judged is not None and judged.outcome is Outcome.FAIL:
+        return Failure(reason=Reason.RED_GATE, message=f"skipped because validation failed: {judged.message}")
+    if judged is not None and judged.outcome is Outcome.SKIPPED:
+        return judged.failure or Failure(reason=Reason.NEEDS, message=judged.message or "skipped by validation")
+    return None
+
+
+def _judgement(gate: Validation | None, case: str) -> CaseValidation | None:
+    return next((judged for judged in gate.cases if judged.case == case), None) if gate is not None else None

@@ -1,0 +1,85 @@
+from toy import toy_machine, toy_plan, write_toy
+
+from phasewise.profile import profile_variant
+from phasewise.records.profile import CaseProfile, Kernel, Profile
+from phasewise.records.validate import CaseValidation, Outcome, Validation
+from phasewise.records.verdict import Reason
+from phasewise.store import decode, encode
+
+
+def run(folder, plan, gate=None, profile_one=None, machine=None):
+    return profile_variant(
+        plan,
+        gate,
+        machine=machine or toy_machine(),
+        root=folder,
+        captures=folder / "captures",
+        commit="abc",
+        profile_one=profile_one,
+    )
+
+
+def gate_of(outcome, message=""):
+    return Validation(
+        workload="toy", run="tiny-cpu", variant="00-baseline", plan="", machine="", commit="", tier="strict",
+        cases=(CaseValidation(case="one", outcome=outcome, message=message),),
+    )  # fmt: skip
+
+
+def never(*_):
+    raise AssertionError("must not be profiled")
+
+
+def test_a_variant_is_profiled_in_a_process_of_its_own_and_its_record_survives_the_disk(tmp_path):
+    write_toy(tmp_path)
+    found = run(tmp_path, toy_plan(tmp_path, profilers=("torch", "ncu", "nsys")), gate_of(Outcome.PASS))
+    (case,) = found.cases
+    assert case.failure is None
+    assert case.breakdown.wall_s > 0
+    assert [(capture.tool, capture.skipped) for capture in case.captures[1:]] == [
+        ("nsys", "no NVIDIA GPU"),
+        ("ncu", "no NVIDIA GPU"),
+    ]
+    assert decode(encode(found), Profile, "here") == found
+
+
+def test_a_program_that_dies_is_a_failure_of_its_case_with_the_reason(tmp_path):
+    write_toy(tmp_path)
+    (case,) = run(tmp_path, toy_plan(tmp_path, switches={"crash": True})).cases
+    assert case.failure.reason is Reason.CRASH
+    assert "planted failure" in case.failure.message
+
+
+def test_what_cannot_be_timed_here_or_failed_the_gate_is_not_profiled(tmp_path):
+    for plan, gate, reason, words in (
+        (toy_plan(tmp_path, untimed="needs an NVIDIA GPU"), None, Reason.NEEDS, "NVIDIA"),
+        (toy_plan(tmp_path, skip="needs triton"), None, Reason.NEEDS, "triton"),
+        (toy_plan(tmp_path, ranks=4), None, Reason.NEEDS, "4 processes"),
+        (toy_plan(tmp_path), gate_of(Outcome.FAIL, "energy is off"), Reason.RED_GATE, "energy is off"),
+        (toy_plan(tmp_path), gate_of(Outcome.SKIPPED, "too large"), Reason.NEEDS, "too large"),
+    ):
+        (case,) = run(tmp_path, plan, gate, never).cases
+        assert case.failure.reason is reason
+        assert words in case.failure.message
+
+
+def test_a_variant_without_profilers_has_an_empty_record(tmp_path):
+    assert run(tmp_path, toy_plan(tmp_path, profilers=()), None, never).cases == ()
+
+
+def test_missing_nsight_tools_are_skipped_with_a_cure(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("phasewise.profile.nsight_compute.find_tool", lambda name: None)
+    monkeypatch.setattr("phasewise.profile.nsight_systems.find_tool", lambda name: None)
+
+    def one(*_):
+        return CaseProfile(
+            case="one", kernels=(Kernel(name="k", calls=1, seconds=1e-3, category="gemm", grid=(1, 1, 1)),)
+        )
+
+    plan = toy_plan(tmp_path, device="h200", profilers=("torch", "nsys", "ncu"))
+    (case,) = run(tmp_path, plan, None, one, toy_machine("h200")).cases
+    assert [(capture.tool, bool(capture.skipped), bool(capture.cure)) for capture in case.captures] == [
+        ("nsys", True, True), ("ncu", True, True)
+    ]  # fmt: skip
+    assert case.counters == () and case.timeline is None
