@@ -24,9 +24,10 @@ gpu-test: $(READY)  ## the tests that need an NVIDIA GPU, and what this machine 
 	$(BIN)/python -m pytest -m gpu
 	$(BIN)/phasewise doctor
 
-tables: $(READY)  ## renew what is generated: the README's table and docs/findings.md
+tables: $(READY)  ## renew what is generated: the README and docs
 	$(BIN)/phasewise report --readme README.md
 	$(BIN)/python -m phasewise.analyse.catalogue docs/findings.md
+	$(BIN)/python -m phasewise.stats.table docs/measurement.md
 
 $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $$(command -v $(PYTHON) || command -v python3) -m venv $(VENV)

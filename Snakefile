@@ -1,4 +1,4 @@
-import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from snakemake.utils import min_version, validate
 min_version("9.18")
 
 # rules call `python`: the one that runs this file
-os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 
 configfile: "workflow/config.yaml"
@@ -19,6 +19,9 @@ validate(config, "workflow/schemas/config.schema.yaml")
 workflow.global_resources.setdefault("gpu", 1)
 
 
+container: "docker://condaforge/miniforge3"
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/validate.smk"
@@ -27,9 +30,6 @@ include: "workflow/rules/profile.smk"
 include: "workflow/rules/export.smk"
 include: "workflow/rules/analyse.smk"
 include: "workflow/rules/report.smk"
-
-
-container: "docker://condaforge/miniforge3"
 
 
 rule all:

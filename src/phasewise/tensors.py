@@ -139,7 +139,8 @@ def difference(value: torch.Tensor, reference: torch.Tensor, *, rtol: float, ato
         )
     if category(value) != category(reference):
         return Difference(
-            elements=elements, problem=f"dtype is {_name(value)}, the reference has {_name(reference)}: another kind of number"
+            elements=elements,
+            problem=f"dtype is {_name(value)}, the reference has {_name(reference)}: another kind of number",
         )
     if elements == 0:
         return Difference(elements=0, max_abs=0.0, relative=0.0, worst=0.0)
@@ -148,6 +149,9 @@ def difference(value: torch.Tensor, reference: torch.Tensor, *, rtol: float, ato
     wide = torch.complex128 if reference.is_complex() else torch.float64
     value, reference = value.to(wide), reference.to(wide)
     problem = _non_finite(value, reference)
+    if problem:
+        # no number says how far a nan is off
+        return Difference(elements=elements, problem=problem)
     finite = torch.isfinite(value) & torch.isfinite(reference)
     error = torch.where(finite, (value - reference).abs(), 0.0)
     size = torch.where(finite, reference.abs(), 0.0)
@@ -162,7 +166,6 @@ def difference(value: torch.Tensor, reference: torch.Tensor, *, rtol: float, ato
         rms=error_norm / elements**0.5,
         worst=_number(ratio.max()),
         where=place(index, tuple(reference.shape)),
-        problem=problem,
     )
 
 

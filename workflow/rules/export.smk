@@ -3,10 +3,10 @@ rule export:
         unpack(GRAPH.export_inputs),
     output:
         f"{RECORDS}/{{variant}}/export.json",
+    log:
+        "logs/export/{workload}/{run}/{variant}.log",
     threads: workflow.cores
     resources:
         gpu=1,
-    log:
-        "logs/export/{workload}/{run}/{variant}.log",
     shell:
         "python -m phasewise export {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

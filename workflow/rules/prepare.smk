@@ -3,13 +3,13 @@ rule machine:
         "profiles/machines/{device}.identity.json",
     output:
         "profiles/machines/{device}.json",
+    log:
+        "logs/machine/{device}.log",
     wildcard_constraints:
         device="[a-z0-9]+",
     threads: workflow.cores
     resources:
         gpu=1,
-    log:
-        "logs/machine/{device}.log",
     shell:
         "python -m phasewise prepare --machine {wildcards.device} > {log} 2>&1"
 
@@ -19,10 +19,10 @@ rule prepare:
         f"{RECORDS}/prepare.plan.json",
     output:
         f"{RECORDS}/prepare.json",
+    log:
+        "logs/prepare/{workload}/{run}.log",
     threads: workflow.cores
     resources:
         gpu=1,
-    log:
-        "logs/prepare/{workload}/{run}.log",
     shell:
         "python -m phasewise prepare {wildcards.workload} {wildcards.run} > {log} 2>&1"

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from phasewise.model.configuration import CONFIG, SCHEMA, Configuration, read_configuration
 from phasewise.model.layout import Layout
 from phasewise.records.base import Record
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.machine import Machine
-from phasewise.records.plan import RunPlan, VariantPlan
+from phasewise.records.plan import CapturePlan, RunPlan, VariantPlan
 from phasewise.store import read, read_if_there
 
 R = TypeVar("R", bound=Record)
@@ -63,6 +65,12 @@ def load_variant(layout: Layout, workload: str, run: str, variant: str) -> Varia
     if variant not in known:
         raise PlanError(f"{workload}/{run}: variant {variant!r} is not planned; choose among {', '.join(known)}")
     return read(layout.records(workload, run, variant) / "plan.json", VariantPlan)
+
+
+def load_captures(layout: Layout, planned: VariantPlan) -> VariantPlan:
+    """The plan with what is to be captured and exported of it; raises RecordError."""
+    captures = read(layout.records(planned.workload, planned.run, planned.variant) / "capture.plan.json", CapturePlan)
+    return msgspec.structs.replace(planned, profilers=captures.profilers, exporters=captures.exporters)
 
 
 def load_machine(layout: Layout, device: str) -> Machine:

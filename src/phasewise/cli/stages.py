@@ -10,6 +10,7 @@ from phasewise.cli.budget import must_fit
 from phasewise.cli.project import (
     hold_machine,
     load_all,
+    load_captures,
     load_configuration,
     load_machine,
     load_run,
@@ -133,7 +134,8 @@ def measure(workload: str, run: str, variant: str) -> None:
 def profile(workload: str, run: str, variant: str) -> None:
     """Capture where the time of a step goes; the captures go to profiles/captures."""
     layout = project_layout()
-    story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    story = load_run(layout, workload, run)
+    planned = load_captures(layout, load_variant(layout, workload, run, variant))
     from phasewise.profile import profile_variant
 
     must_fit(f"profile {variant}", layout, 60 * len(planned.cases))
@@ -157,7 +159,8 @@ def profile(workload: str, run: str, variant: str) -> None:
 def export(workload: str, run: str, variant: str) -> None:
     """Write a variant as torch.export, AOTInductor, ONNX and TensorRT; reload, compare and time each."""
     layout = project_layout()
-    story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    story = load_run(layout, workload, run)
+    planned = load_captures(layout, load_variant(layout, workload, run, variant))
     from phasewise.export import export_variant
 
     must_fit(f"export {variant}", layout, 120 * len(planned.cases))

@@ -36,22 +36,29 @@ class Graph:
         return self._base(plan) | {"ancestors": self._files(plan, plan.ancestors, "validate.json")}
 
     def measure_inputs(self, wildcards: Any) -> Inputs:
-        """The plan and the gates; the parent's predictions have to stand before the outcome is known."""
+        """The plan and the gates; the parent's predictions have to stand before the outcome is known.
+
+        A control has no gate of its own: it repeats a variant that has one.
+        """
         plan = self._find(wildcards)
+        own = [] if plan.kind is Kind.CONTROL else [plan.variant]
         predicted = [name for name in plan.ancestors[:1] if plan.kind is Kind.PHASE]
         return (
             self._base(plan)
-            | {"gates": self._files(plan, (plan.variant, *plan.ancestors), "validate.json")}
+            | {"gates": self._files(plan, [*own, *plan.ancestors], "validate.json")}
             | {"predictions": [ancient(path) for path in self._files(plan, predicted, "analyse.json")]}
         )
 
     def profile_inputs(self, wildcards: Any) -> Inputs:
-        """The plan and its gate."""
+        """The plan, what is to be captured, and the gate."""
         plan = self._find(wildcards)
-        return self._base(plan) | {"gate": self._files(plan, [plan.variant], "validate.json")}
+        return self._base(plan) | {
+            "captures": self._file(plan, "capture.plan.json"),
+            "gate": self._file(plan, "validate.json"),
+        }
 
     def export_inputs(self, wildcards: Any) -> Inputs:
-        """The plan and its gate."""
+        """What a profile depends on."""
         return self.profile_inputs(wildcards)
 
     def analyse_variant_inputs(self, wildcards: Any) -> Inputs:
@@ -120,7 +127,9 @@ class Graph:
 
 def _records_of(plan: VariantPlan) -> list[str]:
     """The records that a variant of this kind gets."""
-    names = ["plan.json", "validate.json", "measure.json"]
+    names = ["plan.json", "measure.json"]
+    if plan.kind is not Kind.CONTROL:
+        names.append("validate.json")
     if plan.kind in (Kind.BASELINE, Kind.PHASE):
         names += ["profile.json", "analyse.json"]
     if plan.exporters:

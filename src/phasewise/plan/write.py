@@ -1,17 +1,36 @@
-"""Write plans where their content changed, and remove those of variants that are no longer planned."""
+"""Write plans where their content changed."""
 
 from __future__ import annotations
 
+import msgspec
+
 from phasewise.model.layout import Layout
 from phasewise.plan.make import PlannedRun
+from phasewise.records.plan import CapturePlan, VariantPlan
 from phasewise.store import write_if_changed
+
+# run by the gate, so that the gate depends on them
+GATE_TOOLS = ("sanitizer",)
 
 
 def write_plans(planned: PlannedRun, layout: Layout) -> None:
-    """`plan.json` of the run and of each variant, and `prepare.plan.json`; an unchanged file keeps its age."""
+    """The run's `plan.json` and `prepare.plan.json`, each variant's `plan.json` and `capture.plan.json`.
+
+    An unchanged file keeps its age; files of variants that are no longer planned stay.
+    """
     run = planned.run_plan
     folder = layout.run(run.workload, run.run)
     write_if_changed(run, folder / "plan.json")
     write_if_changed(planned.prepare, folder / "prepare.plan.json")
     for plan in planned.variants:
-        write_if_changed(plan, layout.records(plan.workload, plan.run, plan.variant) / "plan.json")
+        records = layout.records(plan.workload, plan.run, plan.variant)
+        gated, captures = split_plan(plan)
+        write_if_changed(gated, records / "plan.json")
+        write_if_changed(captures, records / "capture.plan.json")
+
+
+def split_plan(plan: VariantPlan) -> tuple[VariantPlan, CapturePlan]:
+    """What validate and measure depend on, and what only profile and export do."""
+    tools = tuple(name for name in plan.profilers if name in GATE_TOOLS)
+    captures = CapturePlan(profilers=plan.profilers, exporters=plan.exporters)
+    return msgspec.structs.replace(plan, profilers=tools, exporters=()), captures

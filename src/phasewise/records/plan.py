@@ -116,13 +116,21 @@ class VariantPlan(Record, frozen=True, kw_only=True):
     allowance: Allowance
     budget: Budget
     checks: tuple[PlannedCheck, ...] = ()
-    # what profile and export do for this variant
+    # what profile and export do for this variant; on disk in a `CapturePlan` of its own
     profilers: tuple[str, ...] = ("torch",)
     exporters: tuple[str, ...] = ()
     seed: int = 0
     # digest of the one lock file, and of the definitions that this variant can reach
     lock: str
     sources: str
+
+
+class CapturePlan(Record, frozen=True, kw_only=True):
+    """What profile and export make of a variant: a phase that becomes or ceases to be the last is not measured again for it."""
+
+    schema: int = SCHEMA
+    profilers: tuple[str, ...] = ()
+    exporters: tuple[str, ...] = ()
 
 
 class PlannedRisk(Record, frozen=True, kw_only=True):

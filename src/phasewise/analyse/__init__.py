@@ -1,0 +1,8 @@
+"""The analyse stage: findings, predictions, verdicts, targets and risks, from records alone."""
+
+from phasewise.analyse.findings import CATALOGUE
+from phasewise.analyse.run import analyse_run
+from phasewise.analyse.summary import make_summary, summarise
+from phasewise.analyse.variant import analyse_variant
+
+__all__ = ["CATALOGUE", "analyse_run", "analyse_variant", "make_summary", "summarise"]

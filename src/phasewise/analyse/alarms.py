@@ -1,0 +1,123 @@
+"""What the author of a workload has to know first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from phasewise.analyse.compare import Key
+from phasewise.analyse.shelf import Shelf
+from phasewise.records.analyse import CaseResult, TargetResult
+from phasewise.records.plan import Kind
+from phasewise.records.verdict import Level, Reason, Status, Verdict
+
+LOST = frozenset({Status.SLOWER, Status.INVALID, Status.FAILED})
+
+
+def raise_alarms(
+    shelf: Shelf, verdicts: Mapping[Key, Verdict], cases: Sequence[CaseResult], targets: Sequence[TargetResult]
+) -> tuple[str, ...]:
+    """One sentence each, the gravest first."""
+    sentences = [
+        *_gates(shelf, verdicts),
+        *_kept(shelf, verdicts),
+        *_machines(shelf),
+        *_holes(shelf),
+        *_controls(cases),
+        *_because(shelf, verdicts),
+        *_unsettled(targets),
+    ]
+    return tuple(dict.fromkeys(sentences))
+
+
+def _gates(shelf: Shelf, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
+    for (case, variant), verdict in verdicts.items():
+        if verdict.reason is Reason.ALARM_NOT_REFUSED:
+            yield f"{variant} in {case}: the gate had to refuse it and did not; tighten the tolerance or drop must='INVALID'."
+        # a baseline that only lacks what a phase gives it is the story, not an alarm
+        is_cured = any(other.status is Status.ENABLED for (where, _), other in verdicts.items() if where == case)
+        if (
+            shelf.row(variant).kind is Kind.BASELINE
+            and verdict.status in (Status.INVALID, Status.FAILED)
+            and not is_cured
+        ):
+            yield f"{variant} in {case}: the baseline is {verdict.status} ({verdict.reason}): {verdict.detail}"
+
+
+def _kept(shelf: Shelf, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
+    for (case, variant), verdict in verdicts.items():
+        row = shelf.row(variant)
+        if row.kind is not Kind.PHASE or not row.kept:
+            continue
+        if verdict.status in LOST:
+            why = f": {verdict.detail}" if verdict.detail else ""
+            yield f"{row.phase} is kept and {verdict.status} in {case} ({verdict.reason}){why}; set keep=False."
+        elif verdict.status is Status.SAME:
+            yield f"{row.phase} is kept and changes nothing in {case} (within 1 %); keep it only if others need it."
+
+
+def _machines(shelf: Shelf) -> Iterable[str]:
+    names = find_machines(shelf)
+    foreign = [name for name in names if name != shelf.machine.identity]
+    if foreign:
+        yield (
+            f"records come from {len(names)} machines ({'; '.join(f'[{name}]' for name in names)}); "
+            f"only those of [{shelf.machine.identity}] are compared."
+        )
+
+
+def find_machines(shelf: Shelf) -> tuple[str, ...]:
+    """Identities that the records name, the run's own first."""
+    found = {record.machine for record in shelf.measurements.values()}
+    found |= {record.machine for record in shelf.profiles.values()}
+    found |= {record.machine for record in shelf.validations.values()}
+    return tuple(dict.fromkeys([shelf.machine.identity, *sorted(found)]))
+
+
+def _holes(shelf: Shelf) -> Iterable[str]:
+    for row in shelf.run_plan.variants:
+        if row.skip:
+            continue
+        missing = [] if row.kind is Kind.CONTROL or row.variant in shelf.validations else ["validation"]
+        if not row.untimed and row.variant not in shelf.measurements:
+            missing.append("measurement")
+        if missing:
+            yield f"{row.variant}: no {' and no '.join(missing)} record; run the graph again, or phasewise retry."
+        for case in row.cases:
+            measured = shelf.measurement(row.variant, case)
+            for arm in measured.arms if measured is not None else ():
+                if arm.failure is not None and arm.arm != "variant" and arm.failure.reason is Reason.TIMEOUT:
+                    yield f"{row.variant} in {case}: {arm.variant} beside it died ({arm.failure.reason}): {arm.failure.message}"
+
+
+def _controls(cases: Sequence[CaseResult]) -> Iterable[str]:
+    for case in cases:
+        for control in (case.control, case.baseline_control):
+            if control is not None and control.covers_zero is False:
+                assert control.ratio is not None
+                yield (
+                    f"A/A of {control.variant} in {case.case} is {control.ratio.estimate:.4f} and its interval leaves out 1: "
+                    f"claims under {100 * (control.floor or 0.0):.1f} % are not made."
+                )
+        if case.control is None:
+            yield f"{case.case} has no A/A control: only effects over 10 % are claimed."
+
+
+def _because(shelf: Shelf, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
+    """Phases whose reason the parent's profile does not show."""
+    for phase in shelf.run_plan.phases:
+        if phase.because_is_idea or not phase.because:
+            continue
+        for case in phase.cases:
+            if verdicts[(case, phase.variant)].status is Status.SKIPPED:
+                continue
+            parent = shelf.parent(phase.variant, case)
+            analysis = shelf.analysis(parent, case) if parent is not None else None
+            found = next((f for f in analysis.findings if f.finding == phase.because), None) if analysis else None
+            if found is not None and found.outcome == "absent":
+                yield f"{phase.phase} says it answers {phase.because}, which the profile of {parent} in {case} does not show."
+
+
+def _unsettled(targets: Sequence[TargetResult]) -> Iterable[str]:
+    for target in targets:
+        if target.level is Level.NONE:
+            yield f"target '{target.name}' has no value: {target.reason}."

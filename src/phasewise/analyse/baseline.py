@@ -1,0 +1,151 @@
+"""Speed-ups over the baseline: measured in the same rounds, as a product of ratios, or per item at smaller shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from phasewise.analyse.compare import Estimates, Key
+from phasewise.analyse.shelf import Shelf, find_parent_arm
+from phasewise.records.measure import ScalePoint
+from phasewise.records.verdict import Failure, Reason, Status, Verdict
+from phasewise.stats import RatioEstimate, chain_ratios, trimmed_mean
+from phasewise.stats.ratio import make_estimate, satterthwaite
+
+# per-item times of the two shapes may differ by so much and still be called linear
+LINEAR = 0.05
+# degrees of freedom of a variance that is known
+CERTAIN = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerItem:
+    """The baseline's seconds an item, from two smaller shapes."""
+
+    log_seconds: float
+    standard_error: float
+    df: float
+    # larger over smaller, less one
+    departure: float
+
+    @property
+    def is_linear(self) -> bool:
+        return abs(self.departure) <= LINEAR
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverBaseline:
+    """A speed-up over the baseline, and whether it is a product."""
+
+    ratio: RatioEstimate
+    chained: bool
+
+
+def extrapolate(scale: tuple[ScalePoint, ...]) -> PerItem | None:
+    """Seconds an item at the larger of two shapes; half of what the two differ by counts as doubt.
+
+    None without two shapes.
+    """
+    points = sorted((point for point in scale if point.wall_s), key=lambda point: point.items)
+    if len(points) < 2:
+        return None
+    small, large = (trimmed_mean([math.log(wall / p.items) for wall in p.wall_s]) for p in (points[0], points[-1]))
+    departure = large.estimate - small.estimate
+    known = [part for part in (large, small) if math.isfinite(part.variance)]
+    doubt = (departure / 2.0) ** 2
+    if known:
+        variance = known[0].variance + doubt
+        # Satterthwaite, where the half difference is taken as known: it adds variance and no doubt about the variance
+        df = known[0].df * (variance / known[0].variance) ** 2 if known[0].variance > 0.0 else CERTAIN
+    else:
+        # one sample each: all that tells the noise is how far the two lie apart
+        variance, df = doubt, 1.0
+    return PerItem(
+        log_seconds=large.estimate, standard_error=math.sqrt(variance), df=df, departure=math.expm1(departure)
+    )
+
+
+def find_scale(shelf: Shelf, variant: str, case: str) -> PerItem | None:
+    """The extrapolated baseline, from its own record or from the variant's."""
+    for name in (shelf.baseline, variant):
+        measured = shelf.measurement(name, case)
+        if measured is not None and measured.scale and shelf.is_here(name):
+            return extrapolate(measured.scale)
+    return None
+
+
+def over_extrapolated(per_item: PerItem, step: RatioEstimate, items: float) -> RatioEstimate:
+    """Extrapolated baseline over a variant whose steps of `items` were timed: two independent times, not pairs."""
+    variances = [(per_item.standard_error**2, per_item.df), (step.standard_error**2, step.df)]
+    return make_estimate(
+        per_item.log_seconds - (step.log_estimate - math.log(items)),
+        math.sqrt(sum(variance for variance, _ in variances)),
+        satterthwaite(variances),
+        level=step.level,
+        spent=step.spent,
+        method="chained",
+        rounds=step.rounds,
+        sets=step.sets,
+        within_sd=step.within_sd,
+        between_sd=step.between_sd,
+    )
+
+
+def over_parent(shelf: Shelf, estimates: Estimates, key: Key) -> RatioEstimate | Failure | None:
+    """The ratio to what the variant was measured beside; per item to an extrapolated baseline where that is its parent.
+
+    A Failure says why a baseline can't be extrapolated.
+    """
+    found = estimates.comparisons.get(key)
+    if found is not None:
+        return found.ratio
+    case, variant = key
+    arm, measured = shelf.own_arm(variant, case), shelf.measurement(variant, case)
+    if measured is None or arm is None or key not in estimates.times or variant == shelf.baseline:
+        return None
+    # beside a valid ancestor that only failed to run there is nothing to extrapolate
+    if find_parent_arm(measured) is not None:
+        return None
+    per_item = find_scale(shelf, variant, case)
+    if per_item is None:
+        return None
+    if not per_item.is_linear:
+        message = f"the baseline's time per item differs by {100 * per_item.departure:+.1f} % between its two shapes"
+        return Failure(reason=Reason.NOT_LINEAR, message=message)
+    return over_extrapolated(per_item, estimates.times[key], arm.items)
+
+
+def over_baseline(
+    shelf: Shelf, estimates: Estimates, key: Key, verdicts: Mapping[Key, Verdict | None]
+) -> OverBaseline | None:
+    """The speed-up over the baseline; None where a link is missing, could not run, or is on another machine.
+
+    `verdicts`: those of the gate; a link through a variant that may not tell its speed does not count.
+    """
+    links: list[RatioEstimate] = []
+    case, variant = key
+    seen: set[str] = set()
+    root = verdicts.get((case, shelf.baseline))
+    # no speed is told against numbers that are wrong
+    if root is not None and root.status is Status.INVALID:
+        return None
+    while variant not in seen:
+        seen.add(variant)
+        if verdicts.get((case, variant)) is not None:
+            return None
+        direct = estimates.over_baseline.get((case, variant))
+        found = estimates.comparisons.get((case, variant))
+        if direct is None and found is not None and found.against == shelf.baseline:
+            direct = found.ratio
+        if direct is not None:
+            links.append(direct)
+            return OverBaseline(ratio=chain_ratios(links), chained=len(links) > 1)
+        ratio = over_parent(shelf, estimates, (case, variant))
+        if not isinstance(ratio, RatioEstimate):
+            return None
+        links.append(ratio)
+        if found is None:
+            return OverBaseline(ratio=chain_ratios(links), chained=True)
+        variant = found.against
+    return None

@@ -1,0 +1,55 @@
+"""A/A controls: what this machine pretends when both arms are the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from phasewise.analyse.compare import Comparison, Estimates, to_interval
+from phasewise.analyse.shelf import Shelf
+from phasewise.records.analyse import Control
+from phasewise.records.plan import Kind
+from phasewise.stats import aa_floor, decide_status
+
+
+def find_floors(shelf: Shelf, estimates: Estimates) -> dict[str, float]:
+    """The log-ratio that a claim must clear, by case; a case without a control that ran is absent."""
+    floors = {}
+    for case in shelf.run_plan.cases:
+        ratios = [
+            found.ratio
+            for found in _controls(shelf, estimates, case).values()
+            if math.isfinite(found.ratio.standard_error)
+        ]
+        if ratios:
+            floors[case] = aa_floor(ratios)
+    return floors
+
+
+def tell_controls(
+    shelf: Shelf, estimates: Estimates, case: str, floor: float | None
+) -> tuple[Control | None, Control | None]:
+    """The control of the last kept variant and that of the baseline; where the two are one, only the first."""
+    told = [(name, _tell(found, floor)) for name, found in _controls(shelf, estimates, case).items()]
+    first = next((control for name, control in told if name == "aa"), None)
+    second = next((control for name, control in told if name != "aa"), None)
+    return first, second
+
+
+def _controls(shelf: Shelf, estimates: Estimates, case: str) -> Mapping[str, Comparison]:
+    rows = shelf.rows_in(case, Kind.CONTROL)
+    found = {row.variant: estimates.comparisons.get((case, row.variant)) for row in rows}
+    return {variant: comparison for variant, comparison in found.items() if comparison is not None}
+
+
+def _tell(found: Comparison, floor: float | None) -> Control:
+    ratio = to_interval(found.ratio)
+    # held against no floor of its own: the question is whether it would raise an alarm without one
+    decision = decide_status(found.ratio, aa_floor=0.0)
+    return Control(
+        variant=found.against,
+        ratio=ratio,
+        floor=math.expm1(floor) if floor is not None else None,
+        covers_zero=None if ratio is None else ratio.low <= 1.0 <= ratio.high,
+        status=decision.status,
+    )

@@ -1,0 +1,88 @@
+"""Verdicts that need no statistics: what was skipped, refused, failed, or never measured."""
+
+from __future__ import annotations
+
+from phasewise.analyse.shelf import Shelf
+from phasewise.records.plan import Kind
+from phasewise.records.validate import CaseValidation, Outcome
+from phasewise.records.verdict import Failure, Reason, Status, Verdict
+
+# reasons for which nothing was tried; the others are failures
+NOT_TRIED = frozenset(
+    {
+        Reason.NEEDS,
+        Reason.UNSUPPORTED,
+        Reason.CASE_NOT_CHOSEN,
+        Reason.NO_PARENT,
+        Reason.NOT_MEASURED,
+        Reason.OVER_BUDGET,
+        Reason.RED_GATE,
+        Reason.EXPECTED_INVALID,
+    }
+)
+# of a parent that could not run, so that running at all is the gain
+CANNOT_RUN = frozenset({Reason.OUT_OF_MEMORY, Reason.CRASH})
+
+
+def judge_gate(shelf: Shelf, variant: str, case: str) -> Verdict | None:
+    """The verdict of a variant whose speed is not to be told; None if it is."""
+    row = shelf.row(variant)
+    phase = shelf.phase(variant)
+    if case not in row.cases:
+        return Verdict(status=Status.SKIPPED, reason=Reason.CASE_NOT_CHOSEN, detail=f"it does not apply to {case}")
+    if row.skip:
+        return Verdict(status=Status.SKIPPED, reason=Reason.NEEDS, detail=row.skip)
+    # controls stand on a variant that has a gate of its own
+    if row.kind is not Kind.CONTROL:
+        verdict = _judge_validation(shelf.validation(variant, case), row.kind, phase.must if phase else None)
+        if verdict is not None:
+            return verdict
+    if row.untimed:
+        return Verdict(status=Status.SKIPPED, reason=Reason.NEEDS, detail=row.untimed)
+    return _judge_measurement(shelf, variant, case)
+
+
+def judge_failure(failure: Failure) -> Verdict:
+    """SKIPPED where nothing was tried, FAILED where it went wrong."""
+    status = Status.SKIPPED if failure.reason in NOT_TRIED else Status.FAILED
+    return Verdict(status=status, reason=failure.reason, detail=failure.message)
+
+
+def _judge_validation(found: CaseValidation | None, kind: Kind, must: str | None) -> Verdict | None:
+    if found is None:
+        return Verdict(status=Status.SKIPPED, reason=Reason.NOT_MEASURED, detail="there is no validation record")
+    if found.failure is not None:
+        return judge_failure(found.failure)
+    if found.outcome is Outcome.FAIL:
+        reason = Reason.EXPECTED_INVALID if must == Status.INVALID else Reason.RED_GATE
+        return Verdict(status=Status.INVALID, reason=reason, detail=found.message)
+    if must == Status.INVALID and found.outcome is Outcome.FALLBACK:
+        detail = "what the gate has to refuse fell back to its reference here"
+        return Verdict(status=Status.SKIPPED, reason=Reason.UNSUPPORTED, detail=detail)
+    if must == Status.INVALID and found.outcome is Outcome.PASS:
+        detail = "the gate had to refuse this phase and passed it"
+        return Verdict(status=Status.INVALID, reason=Reason.ALARM_NOT_REFUSED, detail=detail)
+    # a peer that solves a different problem is not held against the reference, and says so
+    if found.outcome is Outcome.SKIPPED and kind is not Kind.PEER:
+        return Verdict(
+            status=Status.SKIPPED, reason=Reason.NOT_MEASURED, detail=found.message or "the gate was skipped"
+        )
+    return None
+
+
+def _judge_measurement(shelf: Shelf, variant: str, case: str) -> Verdict | None:
+    found = shelf.measurement(variant, case)
+    if found is None:
+        return Verdict(status=Status.SKIPPED, reason=Reason.NOT_MEASURED, detail="there is no measurement record")
+    if found.skipped is not None:
+        return judge_failure(found.skipped)
+    arm = shelf.own_arm(variant, case)
+    if arm is not None and arm.failure is not None:
+        return judge_failure(arm.failure)
+    if arm is not None and arm.outputs_held is False:
+        detail = "outputs checked again after timing no longer agree with the reference"
+        return Verdict(status=Status.INVALID, reason=Reason.RED_GATE, detail=detail)
+    if not shelf.is_here(variant):
+        detail = f"measured on {shelf.measurements[variant].machine}, this run belongs to {shelf.machine.identity}"
+        return Verdict(status=Status.INCONCLUSIVE, reason=Reason.OTHER_MACHINE, detail=detail)
+    return None

@@ -1,0 +1,113 @@
+"""Figures of one variant in one case, with intervals where samples give them."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+
+import numpy as np
+
+from phasewise.analyse.baseline import PerItem, find_scale
+from phasewise.analyse.compare import Estimates, Key, to_interval
+from phasewise.analyse.shelf import Shelf
+from phasewise.records.base import Interval, Seconds
+from phasewise.records.measure import Arm, Window
+from phasewise.records.plan import Kind
+from phasewise.records.profile import CaseProfile
+from phasewise.records.validate import CaseValidation
+from phasewise.stats.ratio import t_quantile
+
+LEVEL = 0.95
+
+
+def step_time(shelf: Shelf, estimates: Estimates, key: Key) -> Interval | None:
+    """Seconds a step; of a baseline that is too slow for this shape, from its time per item at smaller ones."""
+    found = estimates.times.get(key)
+    if found is not None:
+        return to_interval(found) or Interval(estimate=found.estimate, low=found.estimate, high=found.estimate)
+    case, variant = key
+    work = shelf.work(case)
+    if shelf.row(variant).kind is not Kind.BASELINE or work is None:
+        return None
+    per_item = find_scale(shelf, variant, case)
+    return _scale_up(per_item, work.items) if per_item is not None and per_item.is_linear else None
+
+
+def energy_per_item(arm: Arm | None) -> Interval | None:
+    """Joules an item over all windows, with Student's interval over them; of one window the estimate alone."""
+    windows = [window for window in arm.energy if window.steps > 0] if arm is not None else []
+    if arm is None or not windows:
+        return None
+    return mean_interval([_joules_per_item(window, arm.items) for window in windows])
+
+
+def utilisation(profile: CaseProfile | None) -> Interval | None:
+    """Share of the time for which the device was busy: by NVML's readings, by Nsight Systems, else by the trace."""
+    if profile is None:
+        return None
+    readings = [r.utilisation_percent / 100 for r in profile.sensors if r.utilisation_percent is not None]
+    if readings:
+        return mean_interval(readings)
+    timeline, breakdown = profile.timeline, profile.breakdown
+    if timeline is not None and timeline.gpu_busy_share is not None:
+        return _exact(timeline.gpu_busy_share)
+    if breakdown is not None and breakdown.wall_s > 0.0:
+        return _exact(breakdown.kernel_s / breakdown.wall_s)
+    return None
+
+
+def check_number(validation: CaseValidation | None, name: str) -> tuple[float, str] | None:
+    """A number that a check returned, with its unit."""
+    for check in validation.checks if validation is not None else ():
+        found = check.numbers.get(name)
+        if found is not None and found.value is not None:
+            return found.value, found.unit
+    return None
+
+
+def worst_error(validation: CaseValidation | None) -> tuple[float | None, float | None]:
+    """Largest error over its allowance, and largest relative error of a named tensor."""
+    errors = validation.errors if validation is not None else ()
+    worst = [error.worst for error in errors if error.worst is not None]
+    relative = [error.relative for error in errors if error.relative is not None]
+    return max(worst, default=None), max(relative, default=None)
+
+
+def cold_start(arm: Arm | None) -> Seconds | None:
+    """Seconds from the start of the build to the end of the first step, median over the process sets."""
+    if arm is None or not arm.first_step_s:
+        return None
+    return median(arm.first_step_s) + (median(arm.build_s) if arm.build_s else 0.0)
+
+
+def steps_to_pay(
+    cold: Seconds | None, parent: Seconds | None, step: Interval | None, before: Interval | None
+) -> float | None:
+    """Steps after which a longer start is made up for; None where it is not longer, or never is."""
+    if cold is None or parent is None or step is None or before is None:
+        return None
+    longer, gained = cold - parent, before.estimate - step.estimate
+    return longer / gained if longer > 0.0 and gained > 0.0 else None
+
+
+def mean_interval(values: list[float]) -> Interval:
+    """Mean with Student's 95 % interval; a single value has none and stands for itself."""
+    mean = float(np.mean(values))
+    if len(values) == 1:
+        return _exact(mean)
+    half = t_quantile(1.0 - LEVEL, len(values) - 1) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return Interval(estimate=mean, low=mean - half, high=mean + half)
+
+
+def _joules_per_item(window: Window, items: float) -> float:
+    return window.joules / window.steps / items
+
+
+def _exact(value: float) -> Interval:
+    return Interval(estimate=value, low=value, high=value)
+
+
+def _scale_up(per_item: PerItem, items: float) -> Interval:
+    half = t_quantile(1.0 - LEVEL, per_item.df) * per_item.standard_error
+    middle = per_item.log_seconds + math.log(items)
+    return Interval(estimate=math.exp(middle), low=math.exp(middle - half), high=math.exp(middle + half))

@@ -1,0 +1,86 @@
+"""What a phase should gain, from the records of its parent alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phasewise.records.analyse import Finding, Prediction
+from phasewise.records.plan import Kind, RunPlan, StoryPhase, StoryVariant
+
+AUTHOR = "author"
+
+
+def predict_children(
+    run_plan: RunPlan, variant: str, case: str, findings: Sequence[Finding], made_from: tuple[str, ...]
+) -> tuple[Prediction, ...]:
+    """One prediction for each phase that is built on `variant` in `case` and can be timed here.
+
+    By the finding that the phase answers if it was found in the parent; else by the author's own interval, if there is one.
+    """
+    by_id = {finding.finding: finding for finding in findings}
+    found = []
+    for phase in run_plan.phases:
+        child = find_variant(run_plan, phase.variant)
+        if child is None or child.skip or child.untimed or case not in phase.cases:
+            continue
+        if planned_parent(run_plan, child, case) != variant:
+            continue
+        prediction = _predict(phase, case, variant, by_id.get(phase.because), made_from)
+        if prediction is not None:
+            found.append(prediction)
+    return tuple(found)
+
+
+def open_phases(run_plan: RunPlan, variant: str, case: str) -> dict[str, str]:
+    """Finding id -> first phase of the plan that answers it and that `variant` is not built on."""
+    row = find_variant(run_plan, variant)
+    done = {variant, *(row.ancestors if row is not None else ())}
+    answers: dict[str, str] = {}
+    for phase in run_plan.phases:
+        if phase.variant not in done and case in phase.cases and not phase.because_is_idea and phase.must is None:
+            answers.setdefault(phase.because, phase.phase)
+    return answers
+
+
+def find_variant(run_plan: RunPlan, variant: str) -> StoryVariant | None:
+    """The row of a variant."""
+    return next((row for row in run_plan.variants if row.variant == variant), None)
+
+
+def planned_parent(run_plan: RunPlan, row: StoryVariant, case: str) -> str | None:
+    """What `row` is built on in `case`; the story names the parent in its first case only.
+
+    Elsewhere the rule of stacking gives it: the last kept variant before it that applies to the case; where the parent in
+    the first case is not that one, the phase says `onto`.
+    """
+    if not row.cases or case == row.cases[0] or row.kind is not Kind.PHASE:
+        return row.parent
+    before = run_plan.variants[: run_plan.variants.index(row)]
+    if row.parent == _last_kept(before, row.cases[0]):
+        return _last_kept(before, case)
+    return next((name for name in row.ancestors if _applies(run_plan, name, case)), row.parent)
+
+
+def _last_kept(rows: tuple[StoryVariant, ...], case: str) -> str | None:
+    kept = [row.variant for row in rows if row.kept and case in row.cases and not row.skip and not row.untimed]
+    return kept[-1] if kept else None
+
+
+def _applies(run_plan: RunPlan, variant: str, case: str) -> bool:
+    row = find_variant(run_plan, variant)
+    return row is not None and case in row.cases
+
+
+def _predict(
+    phase: StoryPhase, case: str, parent: str, finding: Finding | None, made_from: tuple[str, ...]
+) -> Prediction | None:
+    if finding is not None and finding.outcome == "found" and finding.gain is not None and not phase.because_is_idea:
+        low, high, basis, rule = finding.gain.low, finding.gain.high, finding.basis, finding.finding
+    elif phase.expect is not None:
+        low, high, basis, rule = *phase.expect, AUTHOR, AUTHOR
+    else:
+        return None
+    return Prediction(
+        phase=phase.phase, case=case, variant=phase.variant, parent=parent, low=low, high=high, basis=basis,
+        finding=rule, made_from=made_from,
+    )  # fmt: skip

@@ -1,0 +1,49 @@
+"""What became of the risks: each is a check that ran, or says that nobody can check it here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from phasewise.records.analyse import RiskResult
+from phasewise.records.plan import PlannedRisk
+from phasewise.records.validate import CaseValidation, CheckResult, Outcome
+
+CAME_TRUE = "came true"
+DID_NOT = "did not come true"
+NOT_CHECKED = "not checked"
+BY_HAND = "by hand"
+
+
+def settle_risks(risks: Iterable[PlannedRisk], validations: Sequence[CaseValidation | None]) -> tuple[RiskResult, ...]:
+    """The outcome of each risk from the checks of these validations: one failure is enough for it to have come true."""
+    return tuple(_settle(risk, validations) for risk in risks)
+
+
+def _settle(risk: PlannedRisk, validations: Sequence[CaseValidation | None]) -> RiskResult:
+    if risk.check is None:
+        return RiskResult(title=risk.title, outcome=BY_HAND, evidence=risk.by_hand or "no check is named")
+    found = [
+        (validation.case, check)
+        for validation in validations
+        if validation is not None
+        for check in validation.checks
+        if check.check == risk.check
+    ]
+    failed = [(case, check) for case, check in found if check.outcome is Outcome.FAIL]
+    if failed:
+        return RiskResult(title=risk.title, outcome=CAME_TRUE, evidence=_tell(failed))
+    passed = [(case, check) for case, check in found if check.outcome is Outcome.PASS]
+    if passed:
+        return RiskResult(title=risk.title, outcome=DID_NOT, evidence=_tell(passed))
+    return RiskResult(title=risk.title, outcome=NOT_CHECKED, evidence=_why_not(risk.check, found, validations))
+
+
+def _tell(found: list[tuple[str, CheckResult]]) -> str:
+    return "; ".join(f"{check.check} on {case}: {check.message or check.outcome}" for case, check in found)
+
+
+def _why_not(name: str, found: list[tuple[str, CheckResult]], validations: Sequence[CaseValidation | None]) -> str:
+    if found:
+        return _tell(found)
+    skipped = [validation.message for validation in validations if validation is not None and validation.message]
+    return f"{name} did not run" + (f": {skipped[0]}" if skipped else "")

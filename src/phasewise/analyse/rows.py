@@ -1,0 +1,138 @@
+"""The rows of the tables: one variant in one case, and peers beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from phasewise.analyse.compare import Estimates, Key, to_interval
+from phasewise.analyse.floor import floor_fraction
+from phasewise.analyse.measures import cold_start, energy_per_item, step_time, steps_to_pay, worst_error
+from phasewise.analyse.risks import settle_risks
+from phasewise.analyse.samples import kept_rounds, median_device_s
+from phasewise.analyse.shelf import Shelf, find_parent_arm
+from phasewise.analyse.verdicts import step_floor
+from phasewise.model.ratios import dropped_share
+from phasewise.records.analyse import PeerRow, Prediction, Row
+from phasewise.records.base import Interval, Scalar
+from phasewise.records.plan import StoryVariant
+from phasewise.records.validate import Outcome
+from phasewise.records.verdict import Level, Status, Verdict
+from phasewise.stats import p50, p99
+
+# statuses for which no time is told: on a red gate a speed means nothing
+UNTOLD = frozenset({Status.INVALID, Status.FAILED, Status.SKIPPED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What rows are made from."""
+
+    shelf: Shelf
+    estimates: Estimates
+    verdicts: Mapping[Key, Verdict]
+    predictions: Mapping[Key, Prediction]
+    # by (case, phase)
+    levels: Mapping[tuple[str, str], Level]
+
+
+def make_row(told: Told, row: StoryVariant, case: str) -> Row:
+    """One variant in one case."""
+    shelf, key = told.shelf, (case, row.variant)
+    verdict = told.verdicts[key]
+    phase = shelf.phase(row.variant)
+    gate, measured, arm = shelf.validation(row.variant, case), shelf.measurement(row.variant, case), None
+    planned = shelf.planned(row.variant, case)
+    if verdict.status not in UNTOLD and shelf.is_here(row.variant):
+        arm = shelf.own_arm(row.variant, case)
+    step = step_time(shelf, told.estimates, key) if verdict.status not in UNTOLD else None
+    floor = step_floor(shelf, row.variant, case)
+    energy = energy_per_item(arm)
+    worst, relative = worst_error(gate)
+    parent = _parent(told, row.variant, case)
+    items = arm.items if arm is not None else _items(shelf, case)
+    samples = [seconds for seconds in arm.step_s if seconds > 0.0] if arm is not None else []
+    ratio = told.estimates.comparisons.get(key)
+    return Row(
+        variant=row.variant,
+        kind=row.kind,
+        phase=row.phase,
+        part=phase.part if phase is not None else None,
+        parent=parent,
+        kept=row.kept,
+        switches=planned.switches if planned is not None else row.switches,
+        sets=_sets(shelf, row, parent, case),
+        verdict=verdict,
+        time_s=step,
+        p50_s=p50(samples) if samples else None,
+        p99_s=p99(samples) if samples else None,
+        device_s=median_device_s(measured, "variant") if measured is not None and arm is not None else None,
+        items_per_s=items / step.estimate if step is not None and items is not None else None,
+        level=told.levels.get((case, row.phase), Level.NONE) if row.phase is not None else Level.NONE,
+        documented=phase.documented if phase is not None else None,
+        expected=phase.expect if phase is not None else None,
+        predicted=told.predictions.get(key),
+        validation=gate.outcome if gate is not None else Outcome.SKIPPED,
+        validation_message=gate.message if gate is not None else "",
+        worst=worst,
+        max_error=relative,
+        peak_memory_bytes=arm.peak_memory_bytes if arm is not None else None,
+        energy_j_per_item=energy.estimate if energy is not None else None,
+        first_step_s=cold_start(arm),
+        pays_after_steps=_pays(told, row.variant, parent, case, step),
+        floor_fraction=floor_fraction(floor, step.estimate) if floor is not None and step is not None else None,
+        risks=settle_risks(phase.risks, [gate]) if phase is not None else (),
+        rounds=ratio.rounds if ratio is not None else len(kept_rounds(measured)) if measured is not None else 0,
+        sets_of_processes=len({taken.process_set for taken in measured.rounds}) if measured is not None else 0,
+        dropped_rounds=round(dropped_share(measured) * len(measured.rounds)) if measured is not None else 0,
+    )
+
+
+def make_peer_row(told: Told, row: StoryVariant, case: str) -> PeerRow:
+    """A peer: its ratio is its own time per item over that of our variant beside it."""
+    shelf, key = told.shelf, (case, row.variant)
+    verdict = told.verdicts[key]
+    gate = shelf.validation(row.variant, case)
+    arm = shelf.own_arm(row.variant, case)
+    is_told = verdict.status not in UNTOLD
+    ratio = told.estimates.comparisons.get(key)
+    inverse = to_interval(ratio.ratio) if ratio is not None and is_told else None
+    return PeerRow(
+        name=row.variant.removeprefix("peer-"),
+        version=arm.version if arm is not None else "",
+        variant=_parent(told, row.variant, case) or "",
+        verdict=verdict,
+        validation=gate.outcome if gate is not None else Outcome.SKIPPED,
+        validation_message=gate.message if gate is not None else "",
+        time_s=step_time(shelf, told.estimates, key) if is_told else None,
+        ratio=Interval(estimate=1 / inverse.estimate, low=1 / inverse.high, high=1 / inverse.low) if inverse else None,
+    )
+
+
+def _parent(told: Told, variant: str, case: str) -> str | None:
+    """What it was really compared with; what the plan says where it was not."""
+    found = told.estimates.comparisons.get((case, variant))
+    return found.against if found is not None else told.shelf.parent(variant, case)
+
+
+def _sets(shelf: Shelf, row: StoryVariant, parent: str | None, case: str) -> dict[str, Scalar]:
+    """Switches that differ from the parent's in this case."""
+    planned, below = shelf.planned(row.variant, case), shelf.planned(parent, case) if parent else None
+    if planned is None or below is None or not planned.switches or not below.switches:
+        return row.sets
+    return {name: value for name, value in planned.switches.items() if below.switches.get(name) != value}
+
+
+def _items(shelf: Shelf, case: str) -> float | None:
+    work = shelf.work(case)
+    return work.items if work is not None else None
+
+
+def _pays(told: Told, variant: str, parent: str | None, case: str, step: Interval | None) -> float | None:
+    measured = told.shelf.measurement(variant, case)
+    before = find_parent_arm(measured) if measured is not None else None
+    if parent is None or before is None:
+        return None
+    cold = cold_start(told.shelf.own_arm(variant, case))
+    start = cold_start(before) or cold_start(told.shelf.own_arm(parent, case))
+    return steps_to_pay(cold, start, step, step_time(told.shelf, told.estimates, (case, parent)))

@@ -1,0 +1,223 @@
+"""Targets with what was reached: a bound counts only if the interval's cautious end reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from phasewise.analyse.compare import Estimates, Key
+from phasewise.analyse.measures import check_number, energy_per_item, step_time, utilisation
+from phasewise.analyse.shelf import Shelf, find_parent_arm
+from phasewise.analyse.verdicts import step_floor
+from phasewise.records.analyse import PeerRow, TargetResult
+from phasewise.records.base import Interval
+from phasewise.records.plan import Kind, PlannedTarget
+from phasewise.records.verdict import Level, Status, Verdict
+
+# best first
+LEVELS = (Level.STRETCH, Level.TARGET, Level.MINIMUM, Level.MISSED)
+# statuses whose numbers may be told
+TOLD = frozenset({Status.BASELINE, Status.FASTER, Status.SAME, Status.SLOWER, Status.INCONCLUSIVE, Status.ENABLED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What targets are held against."""
+
+    shelf: Shelf
+    estimates: Estimates
+    verdicts: Mapping[Key, Verdict]
+    # by case
+    peers: Mapping[str, Sequence[PeerRow]]
+    # variant that the stack, and each (case, part), ends in
+    stack: Mapping[str, str | None]
+    parts: Mapping[tuple[str, str], str | None]
+
+
+def settle_target(judged: Judged, target: PlannedTarget) -> TargetResult:
+    """The value of one target's metric with its level, or the reason why there is none."""
+    variant, reason = _find_owner(judged, target)
+    value: Interval | None = None
+    unit = target.unit
+    if variant is not None:
+        value, reason, unit = _value(judged, target, variant)
+    return TargetResult(
+        name=target.name, metric=target.metric, unit=unit, case=target.case, against=target.against,
+        part=target.part, phase=target.phase,
+        value=value.estimate if value else None, low=value.low if value else None, high=value.high if value else None,
+        minimum=target.minimum, target=target.target, stretch=target.stretch,
+        level=level_of(value, target) if value else Level.NONE, reason=reason,
+    )  # fmt: skip
+
+
+def level_of(value: Interval, target: PlannedTarget) -> Level:
+    """The highest bound that the cautious end of the interval reaches."""
+    higher = target.better == "higher"
+    end = value.low if higher else value.high
+    for level, bound in (
+        (Level.STRETCH, target.stretch),
+        (Level.TARGET, target.target),
+        (Level.MINIMUM, target.minimum),
+    ):
+        if bound is not None and (end >= bound if higher else end <= bound):
+            return level
+    return Level.MISSED
+
+
+def join_levels(results: Sequence[TargetResult]) -> Level:
+    """The level that all of these targets reach; NONE without targets, or where one has no value."""
+    if not results or any(result.level is Level.NONE for result in results):
+        return Level.NONE
+    return LEVELS[max(LEVELS.index(result.level) for result in results)]
+
+
+def _find_owner(judged: Judged, target: PlannedTarget) -> tuple[str | None, str]:
+    """The variant that a target is about: its phase's, the end of its part, or the stack's."""
+    if target.phase is not None:
+        rows = [row for row in judged.shelf.rows_in(target.case, Kind.PHASE) if row.phase == target.phase]
+        return (rows[0].variant, "") if rows else (None, f"{target.phase} does not apply to {target.case}")
+    if target.part is not None:
+        variant = judged.parts.get((target.case, target.part))
+        return variant, "" if variant else f"no kept phase of {target.part} holds in {target.case}"
+    variant = judged.stack.get(target.case)
+    if target.metric == "scaling_efficiency" and _ranks(judged, variant, target.case) < 2:
+        return _widest(judged, target.case)
+    return variant, "" if variant else f"no variant holds in {target.case}"
+
+
+def _widest(judged: Judged, case: str) -> tuple[str | None, str]:
+    """The variant of most ranks: scaling is measured beside the stack."""
+    rows = judged.shelf.rows_in(case, Kind.PHASE)
+    wide = [
+        (_ranks(judged, row.variant, case), row.variant)
+        for row in rows
+        if judged.verdicts[(case, row.variant)].status in TOLD and _ranks(judged, row.variant, case) > 1
+    ]
+    return (max(wide)[1], "") if wide else (None, "no variant of more than one rank was measured")
+
+
+def _value(judged: Judged, target: PlannedTarget, variant: str) -> tuple[Interval | None, str, str]:
+    """The value, the reason where there is none, and the unit."""
+    verdict = judged.verdicts[(target.case, variant)]
+    if verdict.status not in TOLD:
+        return None, f"{variant} is {verdict.status} ({verdict.reason})", target.unit
+    if target.metric == "speedup":
+        return *_speedup(judged, target, variant, verdict), target.unit
+    if target.metric == "scaling_efficiency":
+        return *_scaling(judged, target.case, variant, verdict), target.unit
+    value, why, unit = _metric(judged, target, variant)
+    if value is None or target.against == "absolute":
+        return value, why, unit
+    if target.metric in ("time_s", "items_per_s"):
+        # paired rounds know the ratio better than two times do
+        speedup, why = _speedup(judged, target, variant, verdict)
+        return (_invert(speedup) if target.metric == "time_s" and speedup else speedup), why, "x"
+    other, why = _other(judged, target, variant)
+    if other is None:
+        return None, why, "x"
+    base, why, _ = _metric(judged, target, other)
+    if base is None or min(base.low, value.low) <= 0.0:
+        return None, why or f"{target.metric} of {other} is not positive", "x"
+    return _divide(value, base), "", "x"
+
+
+def _speedup(judged: Judged, target: PlannedTarget, variant: str, verdict: Verdict) -> tuple[Interval | None, str]:
+    if target.against == "baseline":
+        if verdict.status is Status.BASELINE:
+            return Interval(estimate=1.0, low=1.0, high=1.0), ""
+        return (
+            verdict.over_baseline,
+            "" if verdict.over_baseline else f"{variant} has no chain of ratios to the baseline",
+        )
+    if target.against == "parent":
+        return verdict.over_parent, "" if verdict.over_parent else f"{variant} was not compared with its parent"
+    peer = next((row for row in judged.peers.get(target.case, ()) if row.name == target.against), None)
+    if peer is None or peer.ratio is None:
+        why = f"{peer.verdict.status} ({peer.verdict.reason})" if peer else f"no row in {target.case}"
+        return None, f"peer {target.against}: {why}"
+    if peer.variant != variant:
+        return None, f"peer {target.against} was measured beside {peer.variant}, not {variant}"
+    return peer.ratio, ""
+
+
+def _scaling(judged: Judged, case: str, variant: str, verdict: Verdict) -> tuple[Interval | None, str]:
+    """Time per item on one rank over that on R ranks, over R; weak and strong scaling differ in the items only."""
+    ranks = _ranks(judged, variant, case)
+    if ranks < 2:
+        return None, f"{variant} runs on one rank"
+    measured = judged.shelf.measurement(variant, case)
+    parent = find_parent_arm(measured) if measured is not None else None
+    speedup = verdict.over_parent if parent is not None and parent.ranks == 1 else verdict.over_baseline
+    if speedup is None:
+        return None, f"{variant} was not compared with one rank"
+    return Interval(estimate=speedup.estimate / ranks, low=speedup.low / ranks, high=speedup.high / ranks), ""
+
+
+def _metric(judged: Judged, target: PlannedTarget, variant: str) -> tuple[Interval | None, str, str]:
+    shelf, case = judged.shelf, target.case
+    arm = shelf.own_arm(variant, case)
+    value: Interval | None = None
+    why, unit = f"{target.metric} of {variant} was not recorded", target.unit
+    if target.metric in ("time_s", "items_per_s", "floor_fraction"):
+        step = step_time(shelf, judged.estimates, (case, variant))
+        value, why = _of_time(judged, target.metric, variant, case, step)
+    elif target.metric == "peak_memory_bytes":
+        peak = arm.peak_memory_bytes if arm is not None else None
+        value = Interval(estimate=peak, low=peak, high=peak) if peak is not None else None
+    elif target.metric == "energy_j_per_item":
+        value = energy_per_item(arm)
+        if arm is not None and len(arm.energy) == 1:
+            value, why = None, "one energy window gives no interval"
+    elif target.metric == "utilisation":
+        value = utilisation(shelf.profile(variant, case))
+    else:
+        number = check_number(shelf.validation(variant, case), target.metric)
+        if number is not None:
+            value, unit = Interval(estimate=number[0], low=number[0], high=number[0]), target.unit or number[1]
+    return value, "" if value is not None else why, unit
+
+
+def _of_time(
+    judged: Judged, metric: str, variant: str, case: str, step: Interval | None
+) -> tuple[Interval | None, str]:
+    if step is None:
+        return None, f"no time of {variant} was recorded"
+    if metric == "time_s":
+        return step, ""
+    if metric == "items_per_s":
+        arm, work = judged.shelf.own_arm(variant, case), judged.shelf.work(case)
+        items = arm.items if arm is not None else work.items if work is not None else 1.0
+        return _over(items, step), ""
+    floor = step_floor(judged.shelf, variant, case)
+    if floor is None:
+        return None, "the workload declares no work for this case, or the machine's peaks were not measured"
+    return _over(floor.seconds, step), ""
+
+
+def _other(judged: Judged, target: PlannedTarget, variant: str) -> tuple[str | None, str]:
+    if target.against == "baseline":
+        return judged.shelf.baseline, ""
+    if target.against == "parent":
+        parent = judged.shelf.parent(variant, target.case)
+        return parent, "" if parent else f"{variant} has no parent"
+    rows = judged.shelf.rows_in(target.case, Kind.PEER)
+    name = next((row.variant for row in rows if row.variant == f"peer-{target.against}"), None)
+    return name, "" if name else f"peer {target.against} does not apply to {target.case}"
+
+
+def _ranks(judged: Judged, variant: str | None, case: str) -> int:
+    arm = judged.shelf.own_arm(variant, case) if variant is not None else None
+    return arm.ranks if arm is not None else 1
+
+
+def _over(amount: float, step: Interval) -> Interval:
+    return Interval(estimate=amount / step.estimate, low=amount / step.high, high=amount / step.low)
+
+
+def _invert(value: Interval) -> Interval:
+    return _over(1.0, value)
+
+
+def _divide(value: Interval, base: Interval) -> Interval:
+    """Both ends at their worst: wider than the truth, never narrower."""
+    return Interval(estimate=value.estimate / base.estimate, low=value.low / base.high, high=value.high / base.low)

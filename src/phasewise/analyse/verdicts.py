@@ -1,0 +1,186 @@
+"""The verdict of every variant in every case: gates first, then statistics over the whole run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+
+from phasewise.analyse.baseline import over_baseline, over_parent
+from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
+from phasewise.analyse.floor import Floor, find_floor, is_impossible, scale_floor
+from phasewise.analyse.gate import CANNOT_RUN, judge_gate
+from phasewise.analyse.shelf import Shelf, find_parent_arm
+from phasewise.model.ratios import dropped_share
+from phasewise.records.plan import Kind
+from phasewise.records.verdict import Failure, Reason, Status, Verdict
+from phasewise.stats import UNMEASURED_FLOOR, Conditions, RatioEstimate, decide_status, holm, p_value
+from phasewise.stats.verdict import MOST_DROPPED
+
+# comparisons that make a claim: a control makes none
+CLAIMING = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY, Kind.PEER)
+
+
+def judge_all(shelf: Shelf, estimates: Estimates, floors: Mapping[str, float]) -> dict[Key, Verdict]:
+    """The verdicts by (case, variant). `floors`: the A/A floor of each case, a log-ratio."""
+    keys = [(case, row.variant) for case in shelf.run_plan.cases for row in shelf.run_plan.variants]
+    gates = {key: _judge_before(shelf, estimates, key) for key in keys}
+    ratios: dict[Key, RatioEstimate | Failure | None] = {
+        key: over_parent(shelf, estimates, key) for key in keys if gates[key] is None
+    }
+    claims = {key: ratio for key, ratio in ratios.items() if isinstance(ratio, RatioEstimate) and _claims(shelf, key)}
+    adjusted = dict(zip(claims, holm([p_value(ratio) for ratio in claims.values()]), strict=True))
+    verdicts = {}
+    for key in keys:
+        verdict = gates[key]
+        if verdict is None:
+            verdict = _judge_parent(estimates, key, gates) or _judge_speed(
+                shelf, estimates, key, ratios[key], floors.get(key[0]), adjusted.get(key)
+            )
+            verdict = _add_baseline(shelf, estimates, key, gates, verdict)
+        verdicts[key] = verdict
+    return verdicts
+
+
+def step_floor(shelf: Shelf, variant: str, case: str) -> Floor | None:
+    """The floor of a step of this variant: declared work, scaled to the items and the devices of its arm."""
+    work = shelf.work(case)
+    planned = shelf.planned(variant, case)
+    floor = find_floor(work, shelf.machine, cold=planned is not None and planned.cache == "cold")
+    arm = shelf.own_arm(variant, case)
+    if floor is None or work is None or arm is None:
+        return floor
+    return scale_floor(floor, items=arm.items, per_step=work.items, ranks=arm.ranks)
+
+
+def _judge_before(shelf: Shelf, estimates: Estimates, key: Key) -> Verdict | None:
+    case, variant = key
+    verdict = judge_gate(shelf, variant, case)
+    if verdict is not None or key not in estimates.times:
+        return verdict
+    floor = step_floor(shelf, variant, case)
+    step = estimates.times[key].estimate
+    if floor is None or shelf.row(variant).kind is Kind.PEER or not is_impossible(floor, step):
+        return None
+    detail = f"a step takes {step:.3g} s, and its work at least {floor.least_s:.3g} s at the measured peak"
+    numbers = {"step_s": step, "least_s": floor.least_s}
+    return Verdict(status=Status.INVALID, reason=Reason.ABOVE_PEAK, detail=detail, numbers=numbers)
+
+
+def _judge_parent(estimates: Estimates, key: Key, gates: Mapping[Key, Verdict | None]) -> Verdict | None:
+    """A ratio to a variant whose numbers are wrong says nothing."""
+    found = estimates.comparisons.get(key)
+    gate = gates.get((key[0], found.against)) if found is not None else None
+    if found is None or gate is None or gate.status is not Status.INVALID:
+        return None
+    detail = f"{found.against}, which it was measured beside, is INVALID ({gate.reason})"
+    return Verdict(status=Status.INCONCLUSIVE, reason=Reason.NO_PARENT, detail=detail)
+
+
+def _judge_speed(
+    shelf: Shelf,
+    estimates: Estimates,
+    key: Key,
+    ratio: RatioEstimate | Failure | None,
+    floor: float | None,
+    adjusted: float | None,
+) -> Verdict:
+    case, variant = key
+    if shelf.row(variant).kind is Kind.BASELINE:
+        return Verdict(status=Status.BASELINE)
+    if isinstance(ratio, Failure):
+        return Verdict(status=Status.INCONCLUSIVE, reason=ratio.reason, detail=ratio.message)
+    if ratio is None:
+        return _judge_alone(shelf, variant, case)
+    found = estimates.comparisons.get(key)
+    decision = decide_status(
+        ratio,
+        aa_floor=floor,
+        adjusted_p=adjusted,
+        cycles=found.cycles if found is not None else None,
+        conditions=_conditions(found, ratio),
+    )
+    numbers = {
+        "rounds": float(ratio.rounds),
+        "sets": float(ratio.sets),
+        "df": ratio.df,
+        "p": p_value(ratio),
+        "p_adjusted": adjusted,
+        "floor": math.expm1(UNMEASURED_FLOOR if floor is None else floor),
+        "resolution": ratio.resolution,
+        "within_sd": ratio.within_sd,
+        "between_sd": ratio.between_sd,
+        "dropped": found.dropped if found is not None else None,
+    }
+    return Verdict(
+        status=Status(decision.status),
+        reason=Reason(decision.reason),
+        numbers={name: value for name, value in numbers.items() if value is not None and math.isfinite(value)},
+        over_parent=to_interval(ratio),
+    )
+
+
+def _conditions(found: Comparison | None, ratio: RatioEstimate) -> Conditions:
+    if found is None:
+        return Conditions()
+    share, effect = found.neighbours
+    # what is larger than the neighbours could fake is no work of theirs
+    nearest = min(abs(math.log(bound)) for bound in (ratio.low, ratio.high)) if _is_finite(ratio) else 0.0
+    clears = _is_finite(ratio) and not ratio.low <= 1.0 <= ratio.high and nearest > effect
+    return Conditions(dropped_share=found.dropped, has_neighbour=share > MOST_DROPPED and not clears, modes=found.modes)
+
+
+def _judge_alone(shelf: Shelf, variant: str, case: str) -> Verdict:
+    """A variant that was measured and has nothing to be compared with."""
+    measured = shelf.measurement(variant, case)
+    assert measured is not None
+    parent = find_parent_arm(measured)
+    if parent is not None and parent.failure is not None:
+        return _enabled(parent.variant, parent.failure)
+    if parent is None:
+        for name in shelf.ancestors(variant, case):
+            failure = _failure_of(shelf, name, case)
+            if failure is not None:
+                return _enabled(name, failure)
+        return Verdict(
+            status=Status.INCONCLUSIVE, reason=Reason.NO_PARENT, detail="no valid ancestor was measured beside it"
+        )
+    reason = Reason.THROTTLED if dropped_share(measured) > MOST_DROPPED else Reason.FEW_ROUNDS
+    return Verdict(status=Status.INCONCLUSIVE, reason=reason, detail=measured.stopped)
+
+
+def _enabled(parent: str, failure: Failure) -> Verdict:
+    if failure.reason in CANNOT_RUN:
+        detail = f"{parent} cannot run ({failure.reason}): {failure.message}"
+        return Verdict(status=Status.ENABLED, reason=Reason.PARENT_CANNOT_RUN, detail=detail)
+    detail = f"{parent} was not measured ({failure.reason}): {failure.message}"
+    return Verdict(status=Status.INCONCLUSIVE, reason=Reason.NO_PARENT, detail=detail)
+
+
+def _failure_of(shelf: Shelf, variant: str, case: str) -> Failure | None:
+    """Why an ancestor could not run, from its own records."""
+    gate = shelf.validation(variant, case)
+    if gate is not None and gate.failure is not None:
+        return gate.failure
+    arm = shelf.own_arm(variant, case)
+    return arm.failure if arm is not None else None
+
+
+def _add_baseline(
+    shelf: Shelf, estimates: Estimates, key: Key, gates: Mapping[Key, Verdict | None], verdict: Verdict
+) -> Verdict:
+    if shelf.row(key[1]).kind in (Kind.BASELINE, Kind.CONTROL, Kind.PEER):
+        return verdict
+    found = over_baseline(shelf, estimates, key, gates)
+    if found is None:
+        return verdict
+    return msgspec.structs.replace(verdict, over_baseline=to_interval(found.ratio), chained=found.chained)
+
+
+def _claims(shelf: Shelf, key: Key) -> bool:
+    return shelf.row(key[1]).kind in CLAIMING
+
+
+def _is_finite(ratio: RatioEstimate) -> bool:
+    return ratio.low > 0.0 and math.isfinite(ratio.high)

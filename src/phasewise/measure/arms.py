@@ -1,0 +1,106 @@
+"""Which arms a variant is measured beside, and whether it may be measured at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from phasewise.records.plan import Kind, PlannedCase, VariantPlan
+from phasewise.records.validate import CaseValidation, Outcome, Validation
+from phasewise.records.verdict import Failure, Reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """One arm: its name in the comparison, and the plan that it is built from."""
+
+    arm: str
+    plan: VariantPlan
+    spare_if_slow: bool = False
+
+
+Plans = Mapping[str, VariantPlan]
+Gates = Mapping[str, Validation]
+
+
+def refuse(plan: VariantPlan, case: PlannedCase, gates: Gates) -> Failure | None:
+    """Why `plan` is not timed in `case`: no speed is reported on a red gate. None if it may be.
+
+    A control is judged by the gate of the variant that it repeats.
+    """
+    unmet = plan.skip or plan.untimed
+    if unmet:
+        return Failure(reason=Reason.NEEDS, message=unmet)
+    subject = case.parent if plan.kind is Kind.CONTROL and case.parent else plan.variant
+    return _judge(subject, case.case, gates, unchecked=plan.kind is Kind.PEER)
+
+
+def choose_arms(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates) -> tuple[Chosen, ...]:
+    """The arms of one comparison, the variant last.
+
+    baseline, parent and variant; two arms where the parent is the baseline; one for the baseline itself. A control is the
+    parent twice, a peer stands against the last kept variant of ours. The parent is the nearest ancestor whose gate is green.
+    A baseline that is measured at smaller shapes never runs at this one. Beside another parent it is spared if it is slow.
+    """
+    variant = Chosen(arm="variant", plan=plan)
+    if plan.kind is Kind.BASELINE:
+        return (variant,)
+    if plan.kind is Kind.CONTROL:
+        return (Chosen(arm="parent", plan=plans[case.parent or plan.variant]), variant)
+    parent = find_parent(case, plans, gates)
+    found = [variant]
+    if parent is not None:
+        found.insert(0, Chosen(arm="parent", plan=parent))
+    baseline = _find_baseline(case, plans, gates)
+    if plan.kind is not Kind.PEER and baseline is not None and baseline is not parent:
+        found.insert(0, Chosen(arm="baseline", plan=baseline, spare_if_slow=True))
+    return tuple(found)
+
+
+def find_parent(case: PlannedCase, plans: Plans, gates: Gates) -> VariantPlan | None:
+    """The nearest ancestor that may be timed in this case; None if there is none."""
+    for name in case.ancestors:
+        plan = plans.get(name)
+        if plan is not None and _may_run(plan, case.case, gates):
+            return plan
+    return None
+
+
+def _find_baseline(case: PlannedCase, plans: Plans, gates: Gates) -> VariantPlan | None:
+    for name in reversed(case.ancestors):
+        plan = plans.get(name)
+        if plan is not None and plan.kind is Kind.BASELINE and _may_run(plan, case.case, gates):
+            return plan
+    return None
+
+
+def _may_run(plan: VariantPlan, case: str, gates: Gates) -> bool:
+    planned = next((planned for planned in plan.cases if planned.case == case), None)
+    return (
+        planned is not None
+        and not planned.baseline_at
+        and not (plan.skip or plan.untimed)
+        and _judge(plan.variant, case, gates, unchecked=False) is None
+    )
+
+
+def _judge(variant: str, case: str, gates: Gates, *, unchecked: bool) -> Failure | None:
+    """The failure that the gate of `variant` amounts to; `unchecked`: a peer of another problem has no gate to pass."""
+    gate = find_gate(variant, case, gates)
+    if gate is None:
+        return Failure(reason=Reason.NOT_MEASURED, message=f"{variant} was not validated in {case}")
+    if gate.failure is not None:
+        return gate.failure
+    if gate.outcome is Outcome.FAIL:
+        return Failure(reason=Reason.RED_GATE, message=gate.message)
+    if gate.outcome is Outcome.SKIPPED and not unchecked:
+        return Failure(reason=Reason.NOT_MEASURED, message=gate.message)
+    return None
+
+
+def find_gate(variant: str, case: str, gates: Gates) -> CaseValidation | None:
+    """The validation of one variant in one case."""
+    validation = gates.get(variant)
+    if validation is None:
+        return None
+    return next((gate for gate in validation.cases if gate.case == case), None)

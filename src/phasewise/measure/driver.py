@@ -1,0 +1,69 @@
+"""What the sampler needs of an arm: a worker process has it, and so has the fake of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from phasewise.records.base import Scalar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warmed:
+    """An arm that is ready: steps it took, seconds of one, and steps of a block."""
+
+    warmup_steps: int
+    step_s: float
+    block_steps: int
+
+
+class ArmDriver(Protocol):
+    """One arm in a fresh process. Every method but `close` may raise ProcessFailed, which ends the process."""
+
+    @property
+    def pids(self) -> tuple[int, ...]: ...
+
+    def open(self) -> dict[str, Any]:
+        """Build and step once: build_s, first_step_s, items, version, idle_power_w."""
+
+    def block(self, steps: int, settle: int) -> dict[str, Any]:
+        """Time steps from the initial state: the fields of a Sample but its arm."""
+
+    def singles(self, count: int) -> list[float]:
+        """Seconds of single steps."""
+
+    def placing(self, count: int) -> list[float]:
+        """Seconds to place one batch."""
+
+    def energy(self, steps: int) -> tuple[float, float] | None:
+        """Seconds and joules of a window of steps."""
+
+    def check(self) -> bool | None:
+        """Whether batch 0 still gives what it gave at first."""
+
+    def memory(self) -> tuple[int, str]:
+        """Peak bytes, and how they were counted."""
+
+    def close(self) -> None:
+        """End the process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrant:
+    """An arm that is to be measured."""
+
+    arm: str
+    variant: str
+    start: Callable[[], ArmDriver]
+    switches: Mapping[str, Scalar] = field(default_factory=dict)
+    ranks: int = 1
+    # steps are timed one by one, with the cache flushed before each
+    cold: bool = False
+    # left out of the rounds if a step takes longer than the budget's `slow_step_s`
+    spare_if_slow: bool = False
+    # percentiles of single steps, placing
+    singles: bool = False
+    energy: bool = False
+    # processes that were warmed up before and are only borrowed; None where `start` starts fresh ones
+    warmed: Warmed | None = None

@@ -1,0 +1,219 @@
+"""Rounds and process sets of one comparison, until the ratio is known well enough or the budget ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from phasewise.measure.driver import Entrant
+from phasewise.measure.drops import mark_drops
+from phasewise.measure.sampling import (
+    NotTogether,
+    Sampling,
+    Tools,
+    add_round,
+    ask_the_rest,
+    begin_sampling,
+    close_set,
+    open_set,
+    prepare_arm,
+    run_block,
+    run_round,
+)
+from phasewise.model.ratios import ALONE, SLOW, paired_log_ratios, stop_rules
+from phasewise.records.measure import CaseMeasurement, Sample
+from phasewise.records.plan import Budget
+from phasewise.stats import Continue, RatioEstimate, Stop, StopRules, decide_next, estimate_ratio
+from phasewise.stats import Progress as Standing
+
+# the fewest rounds that have a spread
+LEAST_ROUNDS = 2
+# rounds tried for each round wanted: where most are dropped, more of them will not help
+TRIES = 2
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """When to stop, and how that reads on record where the amount was fixed beforehand."""
+
+    stop: StopRules
+    fixed: str = ""
+
+
+def sample_case(
+    case: str, entrants: Sequence[Entrant], pairs: Sequence[Pair], budget: Budget, tools: Tools
+) -> CaseMeasurement:
+    """Measure all `entrants` in the same rounds until the ratio of each of `pairs` (slower, faster) is precise.
+
+    An arm that fails is out, with its failure on record; the others go on. Without a pair left the rest are timed alone.
+    """
+    sampling = begin_sampling(case, entrants, budget, tools)
+    began = tools.now()
+    try:
+        stopped = _sample(sampling, pairs, began)
+    finally:
+        sampling.close_all()
+    sampling.rounds = list(mark_drops(sampling.rounds))
+    seconds = tools.now() - began
+    tools.progress.done(_describe(sampling, _estimate(sampling, pairs, None), f"stopped: {stopped}, {seconds:.0f} s"))
+    return msgspec.structs.replace(sampling.snapshot(stopped), seconds=seconds)
+
+
+def _sample(sampling: Sampling, pairs: Sequence[Pair], began: float) -> str:
+    """Sets and rounds; returns why they ended."""
+    wanted, fresh = 0, True
+    while True:
+        if fresh:
+            wanted = _begin_set(sampling, pairs, wanted, began)
+        if _is_over(sampling, pairs):
+            close_set(sampling)
+            return "failed"
+        set_began, before = sampling.tools.now(), len(sampling.rounds)
+        if sampling.together:
+            fresh = _run_together(sampling, wanted)
+            if fresh:
+                # they do not fit together; the same again, one after the other
+                continue
+        else:
+            _run_in_turn(sampling, wanted)
+        taken = len(sampling.rounds) - before
+        spent = sampling.tools.now() - set_began
+        if _is_over(sampling, pairs):
+            close_set(sampling)
+            return "failed"
+        rules = choose_rules(sampling, pairs, began)
+        if not sampling.together:
+            sampling.seconds_a_set = spent
+        step = _decide(sampling, pairs, rules, began, spent / taken if taken and sampling.together else 0.0)
+        if isinstance(step, Stop):
+            close_set(sampling)
+            return rules.fixed or step.reason
+        wanted, fresh = step.rounds, step.where == "fresh-set" or not sampling.together
+        if fresh:
+            close_set(sampling)
+
+
+def _begin_set(sampling: Sampling, pairs: Sequence[Pair], wanted: int, began: float) -> int:
+    """Open a set, if its arms live together; the rounds to run in it."""
+    if sampling.together:
+        try:
+            open_set(sampling)
+        except NotTogether:
+            sampling.together = False
+            sampling.process_set -= 1
+    if not sampling.together:
+        sampling.process_set += 1
+    first = wanted == 0
+    return choose_rules(sampling, pairs, began).stop.least_rounds if first else wanted
+
+
+def _run_together(sampling: Sampling, wanted: int) -> bool:
+    """Interleaved rounds; True if the arms turned out not to fit together."""
+    try:
+        for _ in range(wanted):
+            if not sampling.drivers:
+                return False
+            run_round(sampling)
+            sampling.tools.progress.update(_describe(sampling, [], ""))
+    except NotTogether:
+        sampling.together = False
+        return True
+    return False
+
+
+def _run_in_turn(sampling: Sampling, wanted: int) -> None:
+    """One arm after the other in a process of its own; the blocks are paired by their number."""
+    arms = sampling.taking_part
+    sampling.rng.shuffle(arms)
+    blocks: dict[str, list[Sample]] = {}
+    for arm in arms:
+        log = sampling.logs[arm]
+        sampling.drivers[arm] = log.entrant.start()
+        if not prepare_arm(sampling, arm, with_others=False):
+            continue
+        assert log.warmed is not None
+        slow = log.warmed.step_s > sampling.budget.slow_step_s
+        for _ in range(LEAST_ROUNDS if slow else wanted):
+            sample = run_block(sampling, arm, with_others=False)
+            if sample is None:
+                break
+            blocks.setdefault(arm, []).append(sample)
+        if arm in sampling.drivers:
+            ask_the_rest(sampling, arm)
+            sampling.close(arm)
+    for number in range(max((len(taken) for taken in blocks.values()), default=0)):
+        add_round(sampling, [blocks[arm][number] for arm in arms if number < len(blocks.get(arm, ()))])
+
+
+def choose_rules(sampling: Sampling, pairs: Sequence[Pair], began: float) -> Rules:
+    """The rules of the budget; fixed amounts where an arm is slow, or where nothing is left to compare."""
+    budget = sampling.budget
+    ordinary = stop_rules(budget)
+    warmed = [log.warmed for log in sampling.logs.values() if log.takes_part and log.warmed is not None]
+    if any(arm.step_s > budget.slow_step_s for arm in warmed):
+        left = budget.seconds - (sampling.tools.now() - began)
+        a_round = sum(arm.step_s * arm.block_steps for arm in warmed)
+        rounds = max(LEAST_ROUNDS, min(budget.min_rounds, int(left / a_round)))
+        return Rules(stop=_fixed(rounds, 1), fixed=SLOW)
+    if not _open_pairs(sampling, pairs):
+        return Rules(stop=_fixed(ordinary.least_rounds, budget.min_sets), fixed=ALONE)
+    if not sampling.together:
+        # a process that has made room for another can't take more rounds
+        return Rules(stop=replace(ordinary, most_rounds=ordinary.least_rounds))
+    return Rules(stop=ordinary)
+
+
+def _decide(
+    sampling: Sampling, pairs: Sequence[Pair], rules: Rules, began: float, seconds_a_round: float
+) -> Continue | Stop:
+    sampling.rounds = list(mark_drops(sampling.rounds))
+    here = [taken for taken in sampling.rounds if taken.process_set == sampling.process_set]
+    kept = sum(not taken.dropped for taken in here)
+    # too many were dropped, or one arm could not give more: what there is has to do
+    if len(here) >= TRIES * rules.stop.least_rounds or not sampling.together or rules.fixed == SLOW:
+        kept = max(kept, rules.stop.least_rounds)
+    estimates = _estimate(sampling, pairs, rules.stop)
+    elapsed = sampling.tools.now() - began
+    sampling.tools.progress.update(_describe(sampling, estimates, f"{sampling.budget.seconds - elapsed:.0f} s left"))
+    return decide_next(
+        estimates,
+        rules=rules.stop,
+        progress=Standing(
+            sets=sampling.process_set + 1,
+            rounds=kept,
+            seconds_left=sampling.budget.seconds - elapsed,
+            seconds_a_set=sampling.seconds_a_set,
+            seconds_a_round=seconds_a_round,
+        ),
+    )
+
+
+def _estimate(sampling: Sampling, pairs: Sequence[Pair], rules: StopRules | None) -> list[RatioEstimate]:
+    """The ratio of each pair of which both arms still take part."""
+    case = sampling.snapshot()
+    ratios = [paired_log_ratios(case, *pair) for pair in _open_pairs(sampling, pairs)]
+    return [estimate_ratio(sets, rules=rules) for sets in ratios if sets]
+
+
+def _open_pairs(sampling: Sampling, pairs: Sequence[Pair]) -> list[Pair]:
+    return [pair for pair in pairs if all(sampling.logs[arm].takes_part for arm in pair)]
+
+
+def _is_over(sampling: Sampling, pairs: Sequence[Pair]) -> bool:
+    """Whether all that was to be compared has failed; without pairs, whether any arm is left."""
+    subjects = {faster for _, faster in pairs} or set(sampling.logs)
+    return not any(sampling.logs[arm].takes_part for arm in subjects)
+
+
+def _fixed(rounds: int, sets: int) -> StopRules:
+    return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=sets, most_sets=sets)
+
+
+def _describe(sampling: Sampling, estimates: Sequence[RatioEstimate], left: str) -> str:
+    ratios = ", ".join(f"{ratio.estimate:.3f}x [{ratio.low:.3f}, {ratio.high:.3f}]" for ratio in estimates)
+    where = f"{sampling.case}: set {sampling.process_set + 1}, {len(sampling.rounds)} rounds"
+    return ", ".join(part for part in (where, ratios, left) if part)

@@ -1,0 +1,240 @@
+"""The state of one comparison, and what is done to its arms: opened, warmed up, timed, asked for the rest, closed."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from phasewise.measure.driver import ArmDriver, Entrant
+from phasewise.measure.log import ArmLog
+from phasewise.measure.neighbours import Look
+from phasewise.measure.progress import Progress, Silent
+from phasewise.measure.warmup import settling_steps, warm_up
+from phasewise.records.measure import CaseMeasurement, Round, Sample, Window
+from phasewise.records.plan import Budget
+from phasewise.records.verdict import Failure, Reason
+from phasewise.run.death import ProcessFailed
+
+# single steps take about this long together: 200 of them give a 99th percentile two samples beyond it
+SINGLES_S = 2.0
+SINGLES = (5, 200)
+PLACINGS = 10
+# an energy window is planned a little long, since the step time is an estimate
+WINDOW_MARGIN = 1.1
+
+
+class Watcher(Protocol):
+    """Sees who else uses the machine."""
+
+    def look(self, workers: Iterable[int]) -> Look: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """What touches the world; tests bring their own."""
+
+    watch: Watcher
+    now: Callable[[], float] = time.monotonic
+    progress: Progress = field(default_factory=Silent)
+    seed: int = 0
+
+
+class NotTogether(Exception):
+    """The arms do not fit in memory at the same time."""
+
+
+@dataclass
+class Sampling:
+    """One comparison under way."""
+
+    case: str
+    logs: dict[str, ArmLog]
+    budget: Budget
+    tools: Tools
+    rng: random.Random
+    together: bool
+    rounds: list[Round] = field(default_factory=list)
+    drivers: dict[str, ArmDriver] = field(default_factory=dict)
+    # of the newest process set; -1 before the first
+    process_set: int = -1
+    order: list[str] = field(default_factory=list)
+    seconds_a_set: float = 0.0
+
+    @property
+    def taking_part(self) -> list[str]:
+        return [arm for arm, log in self.logs.items() if log.takes_part]
+
+    def snapshot(self, stopped: str = "") -> CaseMeasurement:
+        """The comparison as far as it has come."""
+        return CaseMeasurement(
+            case=self.case,
+            arms=tuple(log.record() for log in self.logs.values()),
+            rounds=tuple(self.rounds),
+            stopped=stopped,
+        )
+
+    def fail(self, arm: str, failure: Failure) -> None:
+        """Take `arm` out for good; the others go on."""
+        self.logs[arm].failure = failure
+        self.close(arm)
+
+    def close(self, arm: str) -> None:
+        driver = self.drivers.pop(arm, None)
+        if driver is not None:
+            driver.close()
+
+    def close_all(self) -> None:
+        for arm in list(self.drivers):
+            self.close(arm)
+
+
+def begin_sampling(case: str, entrants: Sequence[Entrant], budget: Budget, tools: Tools) -> Sampling:
+    """Nothing is started yet. Two process groups never live at once."""
+    groups = sum(entrant.ranks > 1 for entrant in entrants)
+    return Sampling(
+        case=case,
+        logs={entrant.arm: ArmLog(entrant) for entrant in entrants},
+        budget=budget,
+        tools=tools,
+        rng=random.Random(tools.seed),
+        together=groups < 2,
+    )
+
+
+def open_set(sampling: Sampling) -> None:
+    """Start a fresh process for each arm, build and warm up one after the other.
+
+    Raises:
+        NotTogether: one that comes after others runs out of memory; all are closed.
+    """
+    began = sampling.tools.now()
+    sampling.process_set += 1
+    arms = sampling.taking_part
+    sampling.rng.shuffle(arms)
+    for arm in arms:
+        # imports of all overlap; nothing is timed now
+        sampling.drivers[arm] = sampling.logs[arm].entrant.start()
+    opened: list[str] = []
+    for arm in arms:
+        with_others = bool(opened)
+        if prepare_arm(sampling, arm, with_others=with_others):
+            opened.append(arm)
+    sampling.seconds_a_set = sampling.tools.now() - began
+    sampling.tools.watch.look(_pids(sampling))
+
+
+def prepare_arm(sampling: Sampling, arm: str, *, with_others: bool) -> bool:
+    """Open and warm up one arm; False if it takes no part in the rounds. Raises NotTogether as `open_set` does."""
+    log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
+    sampling.tools.progress.update(f"{sampling.case}: set {sampling.process_set + 1}, opening {log.entrant.variant}")
+    try:
+        log.note_opened(driver.open())
+        warmed = log.entrant.warmed or warm_up(driver, budget, cold=log.entrant.cold, now=sampling.tools.now)
+    except ProcessFailed as died:
+        _take_failure(sampling, arm, died.failure, with_others=with_others)
+        return False
+    log.note_warmed(warmed)
+    if log.entrant.spare_if_slow and warmed.step_s > budget.slow_step_s:
+        log.spared = True
+        sampling.close(arm)
+        return False
+    return True
+
+
+def run_round(sampling: Sampling) -> None:
+    """One block of every arm in shuffled order, every second round in the reverse of the one before.
+
+    Raises:
+        NotTogether: an arm ran out of memory beside others; all are closed, and the round is lost.
+    """
+    order = [arm for arm in reversed(sampling.order) if arm in sampling.drivers]
+    if len(sampling.rounds) % 2 == 0 or set(order) != set(sampling.drivers):
+        order = list(sampling.drivers)
+        sampling.rng.shuffle(order)
+    sampling.order = order
+    samples = [sample for arm in order if (sample := run_block(sampling, arm, with_others=len(order) > 1)) is not None]
+    if samples:
+        add_round(sampling, samples)
+
+
+def run_block(sampling: Sampling, arm: str, *, with_others: bool) -> Sample | None:
+    """One block of one arm; None if it failed, which takes it out. Raises NotTogether as `run_round` does."""
+    warmed = sampling.logs[arm].warmed
+    assert warmed is not None
+    try:
+        block = sampling.drivers[arm].block(warmed.block_steps, settling_steps(warmed.block_steps))
+    except ProcessFailed as died:
+        _take_failure(sampling, arm, died.failure, with_others=with_others)
+        return None
+    return Sample(arm=arm, **block)
+
+
+def add_round(sampling: Sampling, samples: Sequence[Sample]) -> None:
+    """Keep a round, with who else was there."""
+    look = sampling.tools.watch.look(_pids(sampling))
+    sampling.rounds.append(
+        Round(
+            process_set=sampling.process_set,
+            samples=tuple(samples),
+            neighbour_load=look.load,
+            neighbours=look.processes,
+        )
+    )
+
+
+def ask_the_rest(sampling: Sampling, arm: str) -> None:
+    """After the rounds: single steps, placing and energy in the first set, outputs and peak memory in every set."""
+    log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
+    warmed = log.warmed
+    assert warmed is not None
+    slow = warmed.step_s > budget.slow_step_s
+    try:
+        if not log.step_s and log.entrant.singles and not slow:
+            count = max(SINGLES[0], min(SINGLES[1], int(SINGLES_S / warmed.step_s)))
+            log.step_s += driver.singles(count)
+            log.place_s += driver.placing(PLACINGS)
+        if not log.energy and log.entrant.energy and budget.energy_window_s > 0:
+            _measure_energy(log, driver, budget.energy_window_s)
+        if not slow:
+            log.note_held(driver.check())
+        log.note_memory(*driver.memory())
+    except ProcessFailed as died:
+        sampling.fail(arm, died.failure)
+
+
+def close_set(sampling: Sampling) -> None:
+    """Ask every arm for the rest, then end the processes."""
+    for arm in list(sampling.drivers):
+        ask_the_rest(sampling, arm)
+    sampling.close_all()
+
+
+def _measure_energy(log: ArmLog, driver: ArmDriver, window_s: float) -> None:
+    """One window that is long enough; a second, longer try if the first was too short."""
+    assert log.warmed is not None
+    steps = max(1, math.ceil(WINDOW_MARGIN * window_s / log.warmed.step_s))
+    for _ in range(2):
+        found = driver.energy(steps)
+        if found is None:
+            return
+        seconds, joules = found
+        if seconds >= window_s:
+            log.energy.append(Window(steps=steps, seconds=seconds, joules=joules))
+            return
+        steps = math.ceil(WINDOW_MARGIN * steps * window_s / seconds)
+
+
+def _take_failure(sampling: Sampling, arm: str, failure: Failure, *, with_others: bool) -> None:
+    # beside others it may only have been too tight; alone it is the arm's own failure
+    if failure.reason is Reason.OUT_OF_MEMORY and with_others and sampling.together:
+        sampling.close_all()
+        raise NotTogether
+    sampling.fail(arm, failure)
+
+
+def _pids(sampling: Sampling) -> list[int]:
+    return [pid for driver in sampling.drivers.values() for pid in driver.pids]

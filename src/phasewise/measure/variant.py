@@ -1,0 +1,132 @@
+"""The measure stage: every case of one variant, beside its parent and the baseline."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import msgspec
+
+from phasewise.measure.arms import Chosen, Gates, Plans, choose_arms, refuse
+from phasewise.measure.driver import Entrant
+from phasewise.measure.neighbours import watch_machine
+from phasewise.measure.progress import Progress, to_stderr
+from phasewise.measure.sampler import sample_case
+from phasewise.measure.sampling import Tools
+from phasewise.measure.warmup import settling_steps, warm_up
+from phasewise.records.measure import Arm, CaseMeasurement, Measurement, ScalePoint
+from phasewise.records.plan import Kind, PlannedCase, VariantPlan
+from phasewise.records.verdict import Failure, Reason
+from phasewise.run.death import ProcessFailed
+from phasewise.run.session import Session, target_case
+from phasewise.store import digest
+
+# blocks at each of the smaller shapes of a slow baseline
+SCALE_BLOCKS = 5
+
+
+def measure_variant(
+    plan: VariantPlan,
+    plans: Plans,
+    validations: Gates,
+    *,
+    root: Path,
+    machine: str,
+    commit: str,
+    progress: Progress | None = None,
+) -> Measurement:
+    """Measure `plan` in all its cases; what can't be measured is on record with the reason.
+
+    `plans` and `validations` hold those of the variant and of all its ancestors. `machine` is the identity of this machine.
+    """
+    progress = to_stderr() if progress is None else progress
+    return Measurement(
+        workload=plan.workload,
+        run=plan.run,
+        variant=plan.variant,
+        plan=digest(plan),
+        machine=machine,
+        commit=commit,
+        cases=tuple(_measure_case(plan, case, plans, validations, root, progress) for case in plan.cases),
+    )
+
+
+def _measure_case(
+    plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates, root: Path, progress: Progress
+) -> CaseMeasurement:
+    refused = refuse(plan, case, gates)
+    if refused is not None:
+        return CaseMeasurement(case=case.case, arms=(), skipped=refused)
+    tools = Tools(
+        watch=watch_machine(plan.device),
+        progress=progress,
+        # the same plan gives the same order of rounds
+        seed=zlib.crc32(f"{plan.seed} {plan.variant} {case.case}".encode()),
+    )
+    if plan.kind is Kind.BASELINE and case.baseline_at:
+        return _measure_scale(plan, case, root, tools)
+    chosen = choose_arms(plan, case, plans, gates)
+    arms = {arm.arm for arm in chosen}
+    found = sample_case(
+        case.case,
+        [make_entrant(arm, case, root, budget_from=plan, control=plan.kind is Kind.CONTROL) for arm in chosen],
+        [("parent", "variant")] if "parent" in arms else [],
+        plan.budget,
+        tools,
+    )
+    if plan.kind is Kind.CONTROL and any(_is_slow(arm, found, plan) for arm in found.arms):
+        reason = f"a step takes over {plan.budget.slow_step_s:g} s; an A/A control would take too long"
+        return CaseMeasurement(
+            case=case.case, arms=(), seconds=found.seconds, skipped=Failure(reason=Reason.OVER_BUDGET, message=reason)
+        )
+    return found
+
+
+def make_entrant(chosen: Chosen, case: PlannedCase, root: Path, *, budget_from: VariantPlan, control: bool) -> Entrant:
+    """How to start one arm; its worker obeys the time limit of the variant that is measured."""
+    plan = msgspec.structs.replace(chosen.plan, budget=budget_from.budget)
+    planned = next(planned for planned in plan.cases if planned.case == case.case)
+    target = target_case(plan, case.case, root)
+    return Entrant(
+        arm=chosen.arm,
+        variant=plan.variant,
+        start=lambda: Session(target),
+        switches=planned.switches or plan.switches,
+        ranks=plan.ranks,
+        cold=planned.cache == "cold",
+        # both arms of a control are slow together, and then it is left out
+        spare_if_slow=chosen.spare_if_slow or control,
+        singles=chosen.arm == "variant" and not control,
+        energy=chosen.arm in ("parent", "variant") and not control and plan.device != "cpu",
+    )
+
+
+def _is_slow(arm: Arm, found: CaseMeasurement, plan: VariantPlan) -> bool:
+    """Whether an arm that did not fail was spared."""
+    took_part = any(sample.arm == arm.arm for taken in found.rounds for sample in taken.samples)
+    return arm.failure is None and not took_part and bool(arm.first_step_s)
+
+
+def _measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools) -> CaseMeasurement:
+    """The baseline at its smaller shapes only, each in a process of its own."""
+    began = tools.now()
+    points = []
+    arm = Arm(arm="variant", variant=plan.variant, switches=case.switches or plan.switches, ranks=plan.ranks)
+    for shape in case.baseline_at:
+        tools.progress.update(f"{case.case}: baseline at {shape}")
+        session = Session(target_case(plan, case.case, root, shape=shape))
+        try:
+            items = session.open()["items"]
+            warmed = warm_up(session, plan.budget, cold=case.cache == "cold", now=tools.now)
+            steps = warmed.block_steps
+            blocks = 1 if warmed.step_s > plan.budget.slow_step_s else SCALE_BLOCKS
+            walls = [session.block(steps, settling_steps(steps))["wall_s"] / steps for _ in range(blocks)]
+        except ProcessFailed as died:
+            arm = msgspec.structs.replace(arm, failure=died.failure)
+            break
+        finally:
+            session.close()
+        points.append(ScalePoint(shape=shape, items=items, wall_s=tuple(walls)))
+    return CaseMeasurement(
+        case=case.case, arms=(arm,), scale=tuple(points), stopped="scale", seconds=tools.now() - began
+    )

@@ -1,0 +1,63 @@
+"""Before the rounds: step until the times no longer trend, then find how many steps a block takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import median
+
+from phasewise.measure.driver import ArmDriver, Warmed
+from phasewise.records.plan import Budget
+from phasewise.stats import is_warm
+
+# steps of one window, at least and at most; the fewer of slow steps still give nine points to see a trend in
+WINDOW = (10, 100)
+SLOW_WINDOW = 3
+# a window of fast steps lasts this long, and the warm-up at least and at most so long: GPU clocks rise within about 0.3 s
+WINDOW_S = 0.05
+LEAST_S = 0.3
+MOST_S = 30.0
+# a step that takes longer is a block of its own
+LONG_STEP_S = 0.2
+# blocks may fall short of the wanted length by this much before they are lengthened
+SLACK = 0.9
+
+
+def warm_up(driver: ArmDriver, budget: Budget, *, cold: bool, now: Callable[[], float]) -> Warmed:
+    """Step until stable, for 30 s at most; a step slower than the budget's `slow_step_s` is made once."""
+    start = now()
+    times = driver.singles(1)
+    # the first steps after a build may still compile, so the window is chosen by a later one
+    if times[-1] <= budget.slow_step_s:
+        times += driver.singles(2)
+    window = _choose_window(times[-1])
+    while times[-1] <= budget.slow_step_s and now() - start < MOST_S:
+        times += driver.singles(window)
+        if sum(times) >= LEAST_S and is_warm(times, window=window):
+            break
+    step_s = median(times[-window:]) if len(times) > window else times[-1]
+    return Warmed(warmup_steps=len(times) + 1, step_s=step_s, block_steps=_choose_steps(driver, step_s, budget, cold))
+
+
+def settling_steps(block_steps: int) -> int:
+    """Untimed steps before a block: one, that fills caches which other arms have emptied, unless the block is a single step."""
+    return 1 if block_steps > 1 else 0
+
+
+def _choose_window(step_s: float) -> int:
+    if step_s > WINDOW_S:
+        return SLOW_WINDOW
+    return max(WINDOW[0], min(WINDOW[1], math.ceil(WINDOW_S / step_s)))
+
+
+def _choose_steps(driver: ArmDriver, step_s: float, budget: Budget, cold: bool) -> int:
+    """Steps that last at least `block_s`; single steps wait for the device each, so a guess from them is too low."""
+    if cold or step_s > LONG_STEP_S:
+        return 1
+    steps = max(budget.block_steps, math.ceil(budget.block_s / step_s))
+    for _ in range(4):
+        wall = driver.block(steps, settling_steps(steps))["wall_s"]
+        if wall >= SLACK * budget.block_s:
+            break
+        steps = math.ceil(steps * budget.block_s / wall)
+    return steps

@@ -1,0 +1,82 @@
+"""From the raw samples of a record to times and ratios: the one way in which every stage computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+
+from phasewise.records.measure import Arm, CaseMeasurement, Round
+from phasewise.records.plan import Budget
+from phasewise.stats import BetweenVariance, RatioEstimate, StopRules, estimate_ratio
+
+# how `CaseMeasurement.stopped` reads where the amount of data was fixed beforehand, so that no look is to be paid for
+SLOW = "slow"
+ALONE = "alone"
+FIXED = frozenset({SLOW, ALONE})
+
+
+def stop_rules(budget: Budget) -> StopRules:
+    """The rules under which a comparison of this budget stops."""
+    least = max(2, budget.min_rounds)
+    return StopRules(
+        least_rounds=least,
+        most_rounds=max(least, budget.max_rounds),
+        least_sets=budget.min_sets,
+        most_sets=max(budget.min_sets, budget.max_sets),
+    )
+
+
+def paired_log_ratios(case: CaseMeasurement, numerator: str, denominator: str) -> list[list[float]]:
+    """log(time per item of `numerator` / time per item of `denominator`) of each round that counts, a list a process set.
+
+    The speed-up of a variant is `paired_log_ratios(case, "parent", "variant")`. Sets without such a round are left out.
+    """
+    items = {arm.arm: arm.items for arm in case.arms}
+    sets: dict[int, list[float]] = {}
+    for taken in _counted(case):
+        times = {sample.arm: sample.wall_s / sample.steps / items[sample.arm] for sample in taken.samples}
+        if times.get(numerator, 0.0) > 0.0 and times.get(denominator, 0.0) > 0.0:
+            sets.setdefault(taken.process_set, []).append(log(times[numerator] / times[denominator]))
+    return [sets[number] for number in sorted(sets)]
+
+
+def step_times(case: CaseMeasurement, arm: str, *, device: bool = False) -> list[list[float]]:
+    """Seconds a step of each block of `arm` that counts, a list a process set; host to host, or on the device."""
+    sets: dict[int, list[float]] = {}
+    for taken in _counted(case):
+        for sample in taken.samples:
+            seconds = sample.device_s if device else sample.wall_s
+            if sample.arm == arm and seconds is not None:
+                sets.setdefault(taken.process_set, []).append(seconds / sample.steps)
+    return [sets[number] for number in sorted(sets)]
+
+
+def estimate_speedup(
+    case: CaseMeasurement,
+    budget: Budget,
+    *,
+    slower: str = "parent",
+    faster: str = "variant",
+    between: BetweenVariance | None = None,
+    level: float = 0.95,
+) -> RatioEstimate | None:
+    """time per item of `slower` over that of `faster`, with its interval; None without a round of both."""
+    sets = paired_log_ratios(case, slower, faster)
+    if not sets:
+        return None
+    rules = None if case.stopped in FIXED else stop_rules(budget)
+    return estimate_ratio(sets, level=level, between=between, rules=rules)
+
+
+def find_arm(case: CaseMeasurement, name: str) -> Arm | None:
+    """The arm of that name."""
+    return next((arm for arm in case.arms if arm.arm == name), None)
+
+
+def dropped_share(case: CaseMeasurement) -> float:
+    """Dropped rounds over all rounds; 0 without rounds."""
+    return sum(bool(taken.dropped) for taken in case.rounds) / len(case.rounds) if case.rounds else 0.0
+
+
+def _counted(case: CaseMeasurement) -> Iterator[Round]:
+    return (taken for taken in case.rounds if not taken.dropped)

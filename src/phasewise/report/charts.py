@@ -1,0 +1,28 @@
+"""From specifications to drawings, and the one script that makes the charts of all indexes answer to the pointer."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import vl_convert
+
+from phasewise.report.figures.theme import VEGA_LITE
+
+
+def draw_svg(spec: dict[str, Any]) -> str:
+    """The chart as SVG; nothing is loaded from anywhere."""
+    return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
+
+
+def script_stamp() -> str:
+    """First line of the shared script: which versions it was bundled from."""
+    return f"/* Vega {vl_convert.get_vega_version()}, Vega-Lite {VEGA_LITE}, Vega-Embed {vl_convert.get_vega_embed_version()} */\n"
+
+
+def bundle_script() -> str:
+    """Vega, Vega-Lite, Vega-Embed and our few lines, in one file that works from a disk."""
+    start = resources.files("phasewise.report").joinpath("templates/vega_start.js").read_text(encoding="utf-8")
+    bundle = vl_convert.javascript_bundle(start, vl_version=VEGA_LITE)
+    # names of the bundle stay its own
+    return f"{script_stamp()}(function () {{\n{bundle}\n}})();\n"

@@ -1,0 +1,93 @@
+"""The pages of a run: which sections stand on which page, in which order."""
+
+from __future__ import annotations
+
+from phasewise.records.plan import StoryPhase
+from phasewise.report import format as show
+from phasewise.report import sentences
+from phasewise.report.blocks import Block, Link, Page, Paragraph, Section, Table, code, columns
+from phasewise.report.load import RunRecords
+from phasewise.report.sections.advice import tell_findings, tell_ledger
+from phasewise.report.sections.common import level_cell, part_pages, phase_link
+from phasewise.report.sections.exports import tell_exports
+from phasewise.report.sections.gate import tell_validation
+from phasewise.report.sections.goals import criteria_table, tell_criteria, tell_risks
+from phasewise.report.sections.headline import tell_alarms, tell_headline
+from phasewise.report.sections.phase import tell_phase
+from phasewise.report.sections.provenance import tell_considered, tell_environment, tell_reproduce
+from phasewise.report.sections.rivals import tell_control, tell_peers
+from phasewise.report.sections.summary import tell_roadmap, tell_summary
+from phasewise.report.sections.time import tell_time
+
+# from reports/<workload>/<run>/ to reports/
+UP = "../../"
+
+# the order in which a reader decides: does it hold, what came of it, where is the time, what next, can I trust it
+SECTIONS = (
+    tell_headline, tell_alarms, tell_roadmap, tell_summary, tell_criteria, tell_risks, tell_time, tell_findings, tell_ledger,
+    tell_validation, tell_peers, tell_control, tell_exports, tell_considered, tell_environment, tell_reproduce,
+)  # fmt: skip
+
+
+def make_pages(records: RunRecords) -> tuple[Page, ...]:
+    """The index of a run, then a page for each part and one for phases without a part."""
+    pages = part_pages(records)
+    index = Page(
+        name="index",
+        title=f"{show.clean(records.workload)} on {show.clean(records.run)}",
+        subtitle=records.plan.summary if records.plan else "The plan of this run is missing.",
+        sections=tuple(tell(records) for tell in SECTIONS),
+        trail=(Link("All runs", f"{UP}index"),),
+        pages=_links(pages, "index"),
+        interactive=True,
+        up=UP,
+    )
+    return (index, *(_part_page(records, part, name, pages) for part, name in pages.items()))
+
+
+def _links(pages: dict[str | None, str], current: str) -> tuple[Link, ...]:
+    links = [Link("Overview", "index", current == "index")]
+    links += [Link(part or "Phases", name, current == name) for part, name in pages.items()]
+    return tuple(links)
+
+
+def _part_page(records: RunRecords, part: str | None, name: str, pages: dict[str | None, str]) -> Page:
+    phases = tuple(phase for phase in records.phases if phase.part == part)
+    return Page(
+        name=name,
+        title=f"{show.clean(part) if part else 'Phases'} of {show.clean(records.workload)}",
+        subtitle=(f"{len(phases)} {'phase' if len(phases) == 1 else 'phases'} of the run ", code(records.run)),
+        sections=(_overview(records, part, phases), *(tell_phase(records, phase) for phase in phases)),
+        trail=(Link("All runs", f"{UP}index"), Link(f"{records.workload} on {records.run}", "index")),
+        pages=_links(pages, name),
+        up=UP,
+    )
+
+
+def _overview(records: RunRecords, part: str | None, phases: tuple[StoryPhase, ...]) -> Section:
+    """Where the part ended, its targets, and its phases at a glance."""
+    blocks: list[Block] = []
+    for case in records.cases:
+        for result in case.parts:
+            if part is not None and result.part == part:
+                told = sentences.part_sentence(result)
+                blocks.append(Paragraph((code(case.case), ": ", told, " ", level_cell(result.level))))
+    targets = [
+        one for one in (records.analysis.targets if records.analysis else ()) if part is not None and one.part == part
+    ]
+    if targets:
+        blocks.append(criteria_table("Targets of this part", targets))
+    rows = []
+    for phase in phases:
+        row = next((row for case in records.cases for row in case.rows if row.variant == phase.variant), None)
+        rows.append(
+            (
+                phase_link(records, phase.variant),
+                show.ratio_range(phase.documented),
+                show.ratio_interval(row.verdict.over_parent) if row else show.NOTHING,
+                sentences.sentence(row.verdict, row.parent) if row else "No outcome yet.",
+            )
+        )
+    titles = columns("Phase", "#Documented", "#Over the parent", "Verdict")
+    blocks.append(Table("The phases in order, headline case", titles, tuple(rows)))
+    return Section("overview", "Overview", tuple(blocks))

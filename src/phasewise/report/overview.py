@@ -1,0 +1,82 @@
+"""The index of all runs: one line each, with what it came to and how many alarms it raised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from phasewise import store
+from phasewise.model.layout import Layout
+from phasewise.records.analyse import Analysis
+from phasewise.records.errors import RecordError
+from phasewise.records.plan import RunPlan
+from phasewise.report import format as show
+from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, columns
+from phasewise.report.load import row_of
+from phasewise.report.sections.common import level_cell, nothing
+
+
+def find_runs(root: Path) -> tuple[tuple[str, str], ...]:
+    """Workloads and runs that have a plan or an analysis, in order of their names."""
+    folder = root / "profiles" / "records"
+    found = {
+        (path.parent.parent.name, path.parent.name)
+        for name in ("plan", "analyse")
+        for path in folder.glob(f"*/*/{name}.json")
+    }
+    return tuple(sorted(found))
+
+
+def make_overview(root: Path) -> Page:
+    """The page `reports/index`."""
+    runs = [(workload, run, *_read(root, workload, run)) for workload, run in find_runs(root)]
+    rows = tuple(_row(root, workload, run, plan, analysis) for workload, run, plan, analysis, _ in runs)
+    blocks: list[Block] = []
+    if rows:
+        titles = columns(
+            "Run", "What it is", "Device", "#Speed-up", "#Interval", "#Step time", "#Of the floor", "Target", "Alarms"
+        )
+        blocks.append(Table("All runs, each at the end of its headline case's stack", titles, rows))
+        blocks.append(
+            Paragraph("Speed-ups are over the baseline of the same run, on the same machine, with 95 % intervals.")
+        )
+    else:
+        blocks += nothing("No run is on record yet. `make report` makes the first one.")
+    broken = tuple((problem,) for *_, problem in runs if problem)
+    if broken:
+        blocks.append(Table("Records that can't be read", columns("Record"), broken, row_titles=False))
+    section = Section("runs", "Runs", tuple(blocks))
+    return Page(
+        "index", "All runs", "Workloads made fast one phase at a time, each step measured and validated.", (section,)
+    )
+
+
+def _read(root: Path, workload: str, run: str) -> tuple[RunPlan | None, Analysis | None, str]:
+    folder = Layout(root).run(workload, run)
+    try:
+        return (
+            store.read_if_there(folder / "plan.json", RunPlan),
+            store.read_if_there(folder / "analyse.json", Analysis),
+            "",
+        )
+    except RecordError as error:
+        return None, None, str(error).replace(str(root), "").lstrip("/")
+
+
+def _row(root: Path, workload: str, run: str, plan: RunPlan | None, analysis: Analysis | None) -> tuple[Inline, ...]:
+    there = (Layout(root).report(workload, run) / "index.html").is_file()
+    name = f"{workload} on {run}"
+    case = analysis.cases[0] if analysis and analysis.cases else None
+    row = row_of(case, case.stack) if case else None
+    speedup = case.stack_speedup if case else None
+    alarms = len(analysis.alarms) if analysis else 0
+    return (
+        Span(name, href=f"{workload}/{run}/index") if there else name,
+        plan.summary if plan else show.NOTHING,
+        plan.device if plan else run.partition("-")[2],
+        show.ratio(speedup.estimate if speedup else None),
+        show.only_bounds(speedup),
+        show.time_interval(row.time_s if row else None),
+        show.percent(row.floor_fraction if row else None),
+        level_cell(case.stack_level) if case else show.NOTHING,
+        Span(str(alarms), tone="bad") if alarms else ("none" if analysis else Span("not analysed", tone="warn")),
+    )

@@ -1,0 +1,97 @@
+"""The result table of the README, from the summaries of full-size runs; a test checks that it is fresh."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from phasewise.records.base import Interval
+from phasewise.records.errors import RecordError, UserError
+from phasewise.report import format as show
+from phasewise.report.markdown import escape
+from phasewise.store import write_bytes
+
+BEGIN, END = "<!-- results -->", "<!-- /results -->"
+TITLES = ("Workload", "Device", "Case", "Baseline step", "Now", "Speed-up", "Floor of a claim", "Phases kept", "Report")
+
+
+def make_table(root: Path) -> str:
+    """One row for each case of each reports/<workload>/full-*/summary.json, as a Markdown table."""
+    rows = []
+    for path in sorted((root / "reports").glob("*/full-*/summary.json")):
+        summary = _read(path)
+        link = f"[{escape(summary['run'])}](reports/{path.parent.parent.name}/{path.parent.name}/index.md)"
+        device = summary.get("environment", {}).get("name") or summary["device"]
+        for case in summary.get("cases") or [summary]:
+            rows.append((escape(summary["workload"]), escape(device), escape(case["case"]), *_numbers(case), link))
+    if not rows:
+        return "No full-size run is on record yet."
+    lines = [f"| {' | '.join(TITLES)} |", "|---|---|---|---:|---:|---:|---:|---:|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def _numbers(case: dict[str, Any]) -> tuple[str, ...]:
+    """Baseline time, time now, speed-up, floor, and how many of the phases were kept."""
+    stack = case.get("stack") or {}
+    phases = case.get("phases") or []
+    row = next((one for one in phases if one["variant"] == stack.get("variant")), None) or case.get("baseline") or {}
+    aa = case.get("aa") or {}
+    kept = sum(bool(one["kept"]) for one in phases)
+    return (
+        show.time_interval(_time(case.get("baseline"))),
+        show.time_interval(_time(row)),
+        show.ratio_interval(_interval(stack.get("speedup"))),
+        show.percent(aa.get("floor")),
+        f"{kept} of {len(phases)}",
+    )
+
+
+def _interval(plain: dict[str, Any] | None) -> Interval | None:
+    if not plain or plain.get("estimate") is None:
+        return None
+    return Interval(estimate=plain["estimate"], low=plain["low"], high=plain["high"])
+
+
+def _time(row: dict[str, Any] | None) -> Interval | None:
+    if not row or row.get("time_s") is None:
+        return None
+    return Interval(estimate=row["time_s"], low=row["low_s"], high=row["high_s"])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        plain = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise RecordError(f"{path}: not a whole summary ({error}); run `phasewise report` for it again") from error
+    if not isinstance(plain, dict) or plain.get("schema") != 1:
+        raise RecordError(
+            f"{path}: not a summary of schema 1; run `phasewise analyse` and `phasewise report` for it again"
+        )
+    return plain
+
+
+def renew_text(text: str, table: str, place: str) -> str:
+    """`text` with the table between its two markers.
+
+    Raises:
+        UserError: a marker is missing, or they are out of order.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UserError(
+            f"{place}: the markers {BEGIN} and {END} are not there in this order; put them where the table belongs"
+        )
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+
+
+def renew_table(root: Path, readme: Path) -> None:
+    """Renew the table in `readme`; the file is written only if it changes."""
+    if not readme.is_file():
+        raise UserError(f"{readme}: no such file; name the README that holds the markers {BEGIN} and {END}")
+    text = readme.read_text(encoding="utf-8")
+    renewed = renew_text(text, make_table(root), str(readme))
+    if renewed != text:
+        write_bytes(renewed.encode(), readme)

@@ -1,0 +1,78 @@
+"""From records to files: the pages of one run, and the index of all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from phasewise import store
+from phasewise.model.layout import Layout
+from phasewise.report.blocks import Page, figures_of
+from phasewise.report.charts import bundle_script, draw_svg, script_stamp
+from phasewise.report.content import make_pages
+from phasewise.report.html import render_html
+from phasewise.report.load import read_run
+from phasewise.report.markdown import render_markdown
+from phasewise.report.overview import make_overview
+
+
+def render_run(root: Path, workload: str, run: str) -> None:
+    """Write reports/<workload>/<run>/: pages in two formats, figures, and the summary that analyse left.
+
+    Missing or unreadable records are shown as holes. Files whose content did not change keep their age.
+    """
+    folder = Layout(root).report(workload, run)
+    pages = make_pages(read_run(root, workload, run))
+    svgs = _draw(pages)
+    for page in pages:
+        _write(render_html(page, svgs), folder / f"{page.name}.html")
+        _write(render_markdown(page), folder / f"{page.name}.md")
+    for name, svg in svgs.items():
+        _write(svg, folder / "figures" / f"{name}.svg")
+    _sweep(folder, keep={page.name for page in pages}, figures=set(svgs))
+    summary = Layout(root).run(workload, run) / "summary.json"
+    if summary.is_file():
+        _write(summary.read_text(encoding="utf-8"), folder / "summary.json")
+    _share_script(root)
+
+
+def render_index(root: Path) -> None:
+    """Write reports/index.html and reports/index.md from the records of all runs."""
+    page = make_overview(root)
+    _write(render_html(page, {}), root / "reports" / "index.html")
+    _write(render_markdown(page), root / "reports" / "index.md")
+
+
+def _draw(pages: Iterable[Page]) -> dict[str, str]:
+    """Every figure once; two figures of one name would overwrite each other."""
+    svgs: dict[str, str] = {}
+    for page in pages:
+        for section in page.sections:
+            for figure in figures_of(section.blocks):
+                if figure.name not in svgs:
+                    svgs[figure.name] = draw_svg(figure.spec)
+    return svgs
+
+
+def _share_script(root: Path) -> None:
+    """The script that all indexes share; bundled again only when its versions changed."""
+    path = root / "reports" / "vega.js"
+    if path.is_file():
+        with path.open(encoding="utf-8") as file:
+            if file.readline() == script_stamp():
+                return
+    store.write_bytes(bundle_script().encode(), path)
+
+
+def _sweep(folder: Path, keep: set[str], figures: set[str]) -> None:
+    """Remove pages and figures of an earlier plan: a part that is gone must not be read any more."""
+    stale = [path for ending in ("html", "md") for path in folder.glob(f"*.{ending}") if path.stem not in keep]
+    stale += [path for path in (folder / "figures").glob("*.svg") if path.stem not in figures]
+    for path in sorted(stale):
+        path.unlink()
+
+
+def _write(text: str, path: Path) -> None:
+    content = text.encode()
+    if not path.is_file() or path.read_bytes() != content:
+        store.write_bytes(content, path)

@@ -1,0 +1,142 @@
+"""What holds the step back, what to do next, and how well earlier predictions did."""
+
+from __future__ import annotations
+
+from phasewise.records.analyse import CaseResult, Finding
+from phasewise.report import format as show
+from phasewise.report import sentences
+from phasewise.report.blocks import (
+    Block,
+    Bullets,
+    Group,
+    Inline,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    Tone,
+    code,
+    columns,
+    strong,
+)
+from phasewise.report.figures.phases import draw_predictions
+from phasewise.report.load import RunRecords, kept_rows
+from phasewise.report.sections.common import by_case, nothing, phase_link
+
+SCORE_TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "muted"}
+
+
+def tell_findings(records: RunRecords) -> Section:
+    """The next step first, then the findings on the end of each stack."""
+    blocks = by_case(records.cases, "findings", lambda case: _findings(records, case))
+    return Section(
+        "findings", "Findings and next step", (*_next(records), *blocks) or nothing("Nothing has been analysed yet.")
+    )
+
+
+def _next(records: RunRecords) -> tuple[Block, ...]:
+    steps = records.analysis.next_steps if records.analysis else ()
+    if not steps:
+        return nothing("No next step stands out.")
+    items: list[Inline] = []
+    for step in steps:
+        gain = f" Expected gain of the step: {show.ratio_interval(step.gain)}." if step.gain else ""
+        phase: tuple[str | Span, ...] = (" Phase: ", code(step.phase), ".") if step.phase else ()
+        where: tuple[str | Span, ...] = (" (case ", code(step.case), ") ") if len(records.cases) > 1 else (" ",)
+        items.append((code(step.finding), *where, strong(step.advice), gain, *phase))
+    return (Group("next-step", "Next step", (Bullets(tuple(items), ordered=True),)),)
+
+
+def _findings(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
+    order = [case.stack or "", *(row.variant for row in reversed(kept_rows(case)))]
+    variant = next((name for name in order if records.of(name).analysed(case.case)), None)
+    analysis = records.of(variant).analysed(case.case)
+    if variant is None or analysis is None:
+        return nothing("No findings are on record for this case.")
+    found = sorted(
+        (one for one in analysis.findings if one.outcome == "found"), key=lambda one: (-one.seconds, one.finding)
+    )
+    blocks: list[Block] = [Paragraph(("Findings on ", code(variant), "; they claim disjoint parts of its step."))]
+    if analysis.floor_fraction is not None:
+        kind = f" ({show.clean(analysis.floor_kind)})" if analysis.floor_kind else ""
+        blocks.append(Paragraph(f"The step reaches {show.percent(analysis.floor_fraction)} of its floor{kind}."))
+    if found:
+        titles = columns(
+            "Finding", "#Holds", "#Share", "#Gain if cured", "Basis", "Seen", "Evidence", "Advice", "Phase"
+        )
+        blocks.append(Table(f"What holds {case.case} back", titles, tuple(_row(one) for one in found)))
+    else:
+        blocks += nothing("Nothing was found that holds this step back.")
+    silent = [one for one in analysis.findings if one.outcome == "abstained"]
+    if silent:
+        rows = tuple((code(one.finding), one.reason or show.NOTHING) for one in silent)
+        blocks.append(Table("Findings that would not judge", columns("Finding", "Why"), rows, folded=True))
+    absent = [one.finding for one in analysis.findings if one.outcome not in ("found", "abstained")]
+    if absent:
+        blocks.append(
+            Paragraph(Span(f"Looked for, and not there: {', '.join(map(show.clean, absent))}.", tone="muted"))
+        )
+    return tuple(blocks)
+
+
+def _row(one: Finding) -> tuple[Inline, ...]:
+    return (
+        code(one.finding),
+        show.time(one.seconds),
+        show.percent(one.share),
+        show.ratio_interval(one.gain),
+        sentences.basis(one.basis) if one.gain else show.NOTHING,
+        observed(one),
+        "; ".join(map(show.clean, one.evidence)) or show.NOTHING,
+        one.advice or show.NOTHING,
+        code(one.suggests) if one.suggests else show.NOTHING,
+    )
+
+
+def observed(one: Finding) -> str:
+    """The numbers a finding was decided from, with its threshold."""
+    seen = [
+        f"{show.clean(name).replace('_', ' ')} {show.quantity(value)}" for name, value in sorted(one.observed.items())
+    ]
+    if one.threshold is not None:
+        seen.append(f"threshold {show.number(one.threshold)}")
+    return "; ".join(seen) or show.NOTHING
+
+
+def tell_ledger(records: RunRecords) -> Section:
+    """Every prediction beside its outcome, then how well each rule has done."""
+    ledger = records.ledger
+    if ledger is None or not ledger.scores:
+        return Section("ledger", "Prediction ledger", nothing("No prediction has been scored yet."))
+    titles = columns("Phase", "Case", "Finding", "Basis", "#Predicted", "#Measured", "Outcome", "#Bias")
+    rows = tuple(
+        (
+            phase_link(records, one.prediction.variant),
+            code(one.prediction.case),
+            code(one.prediction.finding) if one.prediction.finding else show.NOTHING,
+            sentences.basis(one.prediction.basis),
+            sentences.prediction(one.prediction),
+            show.ratio_interval(one.measured),
+            Span(sentences.scored(one), tone=SCORE_TONES[one.covered]),
+            show.number(one.bias),
+        )
+        for one in ledger.scores
+    )
+    note = "Bias: logarithm of measured over the middle of the prediction; above zero the phase gained more than predicted."
+    blocks: list[Block] = [Table("Predictions against outcomes", titles, rows, note=note)]
+    figure = draw_predictions(ledger.scores, "predictions")
+    if figure:
+        blocks.append(figure)
+    if ledger.rules:
+        rules = tuple(
+            (
+                code(one.finding),
+                str(one.predictions),
+                f"{one.covered} of {one.predictions}",
+                show.number(one.median_bias),
+            )
+            for one in ledger.rules
+        )
+        titles = columns("Rule", "#Predictions", "#Inside", "#Median bias")
+        blocks.append(Table("How well each rule has predicted", titles, rules))
+    return Section("ledger", "Prediction ledger", tuple(blocks))

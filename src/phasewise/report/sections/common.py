@@ -1,0 +1,118 @@
+"""What several sections need: anchors, links to phases, verdict cells, cases in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from phasewise.records.analyse import CaseResult, Row
+from phasewise.records.base import Scalar
+from phasewise.records.plan import StoryPhase
+from phasewise.records.validate import Outcome
+from phasewise.records.verdict import Level, Verdict
+from phasewise.report import format as show
+from phasewise.report import sentences
+from phasewise.report.blocks import Block, Group, Inline, Paragraph, Span, code
+from phasewise.report.figures.theme import slug
+from phasewise.report.load import RunRecords
+
+# page of the phases that belong to no part
+LOOSE = "phases"
+RESERVED = ("index", LOOSE, "summary", "figures")
+
+
+def part_pages(records: RunRecords) -> dict[str | None, str]:
+    """File name of each part's page, without its ending; None stands for phases without a part."""
+    planned = list(records.plan.parts) if records.plan else []
+    planned += [phase.part for phase in records.phases if phase.part is not None and phase.part not in planned]
+    pages: dict[str | None, str] = {}
+    for part in planned:
+        name = slug(part)
+        while name in RESERVED or name in pages.values():
+            name += "-part"
+        if part not in pages:
+            pages[part] = name
+    if any(phase.part is None for phase in records.phases):
+        pages[None] = LOOSE
+    return pages
+
+
+def phase_link(records: RunRecords, variant: str | None) -> Inline:
+    """The name of a variant, linked to where its phase is told."""
+    story = records.story(variant)
+    if variant is None:
+        return show.NOTHING
+    if story is None:
+        return code(variant)
+    return Span(variant, code=True, href=f"{part_pages(records)[story.part]}#{slug(story.variant)}")
+
+
+def finding_link(finding: str) -> Span:
+    """A finding by its id."""
+    return code(finding)
+
+
+def status_cell(verdict: Verdict) -> Span:
+    """The status in its tone."""
+    return Span(verdict.status.value, strong=True, tone=sentences.tone(verdict))
+
+
+def outcome_cell(outcome: Outcome) -> Span:
+    """An outcome in its tone."""
+    return Span(outcome.value, strong=outcome == Outcome.FAIL, tone=sentences.OUTCOME_TONES[outcome])
+
+
+def level_cell(level: Level) -> Span:
+    """A level in its tone."""
+    return Span(sentences.LEVEL_WORDS[level], tone=sentences.LEVEL_TONES[level])
+
+
+def flag(text: str, wrong: bool) -> Span:
+    """Text that turns red where something is wrong."""
+    return Span(text, tone="bad" if wrong else "")
+
+
+def switches_text(switches: dict[str, Scalar]) -> str:
+    """Switches as they are set: `tf32=True, block=128`."""
+    return ", ".join(f"{show.clean(name)}={show.scalar(value)}" for name, value in sorted(switches.items()))
+
+
+def method(records: RunRecords, variant: str, sets: dict[str, Scalar]) -> Inline:
+    """One line on how a phase does it: the author's, else the switches it sets."""
+    story = records.story(variant)
+    if story is not None and story.method:
+        return story.method
+    return code(switches_text(sets)) if sets else show.NOTHING
+
+
+def by_case(
+    cases: Iterable[CaseResult], prefix: str, build: Callable[[CaseResult], tuple[Block, ...]]
+) -> tuple[Block, ...]:
+    """The headline case first and, where there are several, each under a title of its own."""
+    told = [(case, build(case)) for case in cases]
+    if len(told) < 2:
+        return tuple(block for _, blocks in told for block in blocks)
+    return tuple(
+        Group(f"{prefix}-{slug(case.case)}", (case_words(index), code(case.case)), blocks)
+        for index, (case, blocks) in enumerate(told)
+        if blocks
+    )
+
+
+def case_words(index: int) -> str:
+    """What stands before the name of a case."""
+    return "Headline case " if index == 0 else "Case "
+
+
+def nothing(text: str) -> tuple[Paragraph]:
+    """A section that has nothing to show says so."""
+    return (Paragraph(Span(text, tone="muted")),)
+
+
+def phases_in_order(case: CaseResult) -> tuple[Row, ...]:
+    """Rows that the story tells: baseline and phases."""
+    return tuple(row for row in case.rows if row.kind.value in ("baseline", "phase"))
+
+
+def rows_of(records: RunRecords, phase: StoryPhase) -> tuple[tuple[CaseResult, Row], ...]:
+    """The rows of a phase in every case."""
+    return tuple((case, row) for case in records.cases for row in case.rows if row.variant == phase.variant)

@@ -1,0 +1,129 @@
+"""Success criteria with their evidence, and the risk register with what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phasewise.records.analyse import RiskResult, TargetResult
+from phasewise.records.plan import PlannedRisk, PlannedTarget
+from phasewise.report import format as show
+from phasewise.report import sentences
+from phasewise.report.blocks import Inline, Section, Span, Table, code, columns
+from phasewise.report.load import RunRecords
+from phasewise.report.sections.common import level_cell, nothing
+
+# what a reader has to see first, where one risk was checked in several cases
+GRAVITY = ("came true", "not checked", "by hand", "did not come true")
+
+
+def tell_criteria(records: RunRecords) -> Section:
+    """Every target with its bounds, what was reached, and why nothing was."""
+    results = records.analysis.targets if records.analysis else ()
+    if results:
+        blocks: tuple[Table, ...] = (criteria_table("Targets with their evidence", results),)
+    elif records.plan and records.plan.targets:
+        blocks = (_planned(records.plan.targets),)
+    else:
+        return Section("criteria", "Success criteria", nothing("No targets were declared."))
+    return Section("criteria", "Success criteria", blocks)
+
+
+def criteria_table(caption: str, results: Iterable[TargetResult]) -> Table:
+    """Targets with evidence; a target is met only if the bound of the interval reaches it."""
+    titles = columns("Criterion", "Case", "Against", "#Minimum", "#Target", "#Stretch", "Evidence", "Outcome")
+    rows = tuple(
+        (
+            one.name,
+            code(one.case),
+            one.against,
+            show.metric(one.minimum, one.metric, one.unit),
+            show.metric(one.target, one.metric, one.unit),
+            show.metric(one.stretch, one.metric, one.unit),
+            sentences.target(one),
+            level_cell(one.level) if one.level.value != "none" else Span("no value", tone="warn"),
+        )
+        for one in results
+    )
+    return Table(caption, titles, rows, note="A level counts as reached only if the interval's bound reaches it.")
+
+
+def _planned(targets: tuple[PlannedTarget, ...]) -> Table:
+    titles = columns("Criterion", "Case", "Against", "#Minimum", "#Target", "#Stretch")
+    rows = tuple(
+        (
+            one.name,
+            code(one.case),
+            one.against,
+            show.metric(one.minimum, one.metric, one.unit),
+            show.metric(one.target, one.metric, one.unit),
+            show.metric(one.stretch, one.metric, one.unit),
+        )
+        for one in targets
+    )
+    return Table("Success criteria, not judged yet", titles, rows)
+
+
+def tell_risks(records: RunRecords) -> Section:
+    """The risk register, each line with its outcome."""
+    planned: list[tuple[PlannedRisk, str | None]] = [
+        (risk, None) for risk in (records.plan.risks if records.plan else ())
+    ]
+    planned += [(risk, phase.variant) for phase in records.phases for risk in phase.risks]
+    told = {(risk.title, variant) for risk, variant in planned}
+    rows = [_risk_row(risk, variant, find_result(records, risk.title, variant)) for risk, variant in planned]
+    loose = [risk for risk in (records.analysis.risks if records.analysis else ()) if (risk.title, None) not in told]
+    in_phases = {title for title, variant in told if variant is not None}
+    rows += [
+        (one.title, show.NOTHING, show.NOTHING, show.NOTHING, show.NOTHING, show.NOTHING, outcome_of(one), one.evidence)
+        for one in loose
+        if one.title not in in_phases
+    ]
+    if not rows:
+        return Section("risks", "Risk checklist", nothing("No risks were declared."))
+    titles = columns(
+        "Risk", "Phase", "Probability, impact", "Mitigation", "Contingency", "Check", "Outcome", "Evidence"
+    )
+    return Section("risks", "Risk checklist", (Table("Risks with what became of them", titles, tuple(rows)),))
+
+
+def risks_of_phase(records: RunRecords, variant: str, risks: tuple[PlannedRisk, ...]) -> Table:
+    """The part of the register that belongs to one phase."""
+    titles = columns("Risk", "Probability, impact", "Mitigation", "Contingency", "Check", "Outcome", "Evidence")
+    rows = []
+    for risk in risks:
+        full = _risk_row(risk, variant, find_result(records, risk.title, variant))
+        rows.append((full[0], *full[2:]))
+    return Table("Risks of this phase", titles, tuple(rows))
+
+
+def find_result(records: RunRecords, title: str, variant: str | None) -> RiskResult | None:
+    """The gravest outcome of a risk over all cases; of the run where it belongs to no phase."""
+    if variant is None:
+        results = list(records.analysis.risks) if records.analysis else []
+    else:
+        results = [risk for case in records.cases for row in case.rows if row.variant == variant for risk in row.risks]
+    mine = [risk for risk in results if risk.title == title]
+    return min(mine, key=lambda risk: GRAVITY.index(risk.outcome) if risk.outcome in GRAVITY else -1, default=None)
+
+
+def outcome_of(result: RiskResult | None) -> Inline:
+    """What became of a risk, in its tone."""
+    if result is None:
+        return Span("not checked", tone="warn")
+    return Span(result.outcome, tone=sentences.RISK_TONES.get(result.outcome, "warn"))
+
+
+def _risk_row(risk: PlannedRisk, variant: str | None, result: RiskResult | None) -> tuple[Inline, ...]:
+    by_hand = f"by hand: {show.clean(risk.by_hand)}" if risk.by_hand else show.NOTHING
+    return (
+        (Span(risk.title, strong=True), f" – {show.clean(risk.symptom)}")
+        if risk.symptom
+        else Span(risk.title, strong=True),
+        code(variant) if variant else "the run",
+        f"{show.clean(risk.probability)}, {show.clean(risk.impact)}",
+        risk.mitigation or show.NOTHING,
+        risk.contingency or show.NOTHING,
+        code(risk.check) if risk.check else by_hand,
+        outcome_of(result),
+        (result.evidence if result else "") or show.NOTHING,
+    )

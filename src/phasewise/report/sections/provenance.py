@@ -1,0 +1,173 @@
+"""What was weighed and left, the machine that the numbers belong to, and how to get them again."""
+
+from __future__ import annotations
+
+import shlex
+
+from phasewise.records.machine import Machine, Peaks
+from phasewise.records.plan import Budget
+from phasewise.report import format as show
+from phasewise.report.blocks import Block, Code, Definitions, Inline, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.load import RunRecords
+from phasewise.report.sections.common import nothing, switches_text
+
+
+def tell_considered(records: RunRecords) -> Section:
+    """Ideas that were not done, each with its reason."""
+    title = "Considered and not done"
+    considered = records.plan.considered if records.plan else ()
+    if not considered:
+        return Section("considered", title, nothing("The workload lists nothing here."))
+    table = Table("Weighed and left", columns("Idea", "Why not"), tuple(considered))
+    return Section("considered", title, (table,))
+
+
+def tell_environment(records: RunRecords) -> Section:
+    """The machine, its measured peaks, its tools, and the versions."""
+    blocks: list[Block] = []
+    if records.machine is None:
+        blocks += nothing("No record of the machine is there.")
+    else:
+        blocks += [Definitions(_facts(records.machine)), *_peaks(records.machine.peaks), *_tools(records.machine)]
+    blocks += _cases(records)
+    provenance = _provenance(records)
+    if provenance:
+        blocks.append(Definitions(provenance))
+    return Section("environment", "Environment", tuple(blocks))
+
+
+def _facts(machine: Machine) -> tuple[tuple[Inline, Inline], ...]:
+    capability = ".".join(map(str, machine.capability)) if machine.capability else ""
+    gpus = f"{machine.gpus} × " if machine.gpus > 1 else ""
+    pairs = (
+        ("Device", f"{gpus}{machine.name}" if machine.name else machine.device),
+        ("Compute capability", capability),
+        ("Multiprocessors", str(machine.multiprocessors) if machine.multiprocessors else ""),
+        ("Device memory", show.size(machine.memory_bytes) if machine.memory_bytes else ""),
+        ("Last-level cache", show.size(machine.cache_bytes) if machine.cache_bytes else ""),
+        ("Power limit", f"{show.number(machine.power_limit_w)} W" if machine.power_limit_w is not None else ""),
+        ("Driver", machine.driver),
+        ("CUDA", machine.cuda),
+        ("Processor cores", str(machine.cores)),
+        ("Python", machine.python),
+        (
+            "Packages",
+            ", ".join(f"{show.clean(name)} {show.clean(one)}" for name, one in sorted(machine.versions.items())),
+        ),
+    )
+    return tuple((name, value) for name, value in pairs if value)
+
+
+def _peaks(peaks: Peaks | None) -> tuple[Block, ...]:
+    if peaks is None:
+        return nothing("No peaks were measured on this machine.")
+    rows: list[tuple[Inline, ...]] = [
+        ("Copy, device memory", show.rate(peaks.copy_bytes_per_s, "B/s")),
+        ("Copy, last-level cache", show.rate(peaks.cached_copy_bytes_per_s, "B/s")),
+    ]
+    rows += [
+        (f"Matrix product, {dtype}", show.rate(rate, "FLOP/s"))
+        for dtype, rate in sorted(peaks.matmul_flops_per_s.items())
+    ]
+    rows += [
+        ("One launch", show.time(peaks.launch_s)),
+        ("One node of a CUDA graph", show.time(peaks.graph_node_s)),
+        ("One synchronisation", show.time(peaks.sync_s)),
+    ]
+    return (Table("Peaks, measured on this machine", columns("Peak", "#Value"), tuple(rows)),)
+
+
+def _tools(machine: Machine) -> tuple[Block, ...]:
+    if not machine.tools:
+        return ()
+    rows = tuple(
+        (
+            code(tool.name),
+            tool.version or "yes" if tool.available else "no",
+            tool.reason or show.NOTHING,
+            tool.cure or show.NOTHING,
+        )
+        for tool in machine.tools
+    )
+    return (Table("Optional tools", columns("Tool", "Available", "Why not", "Cure"), rows, folded=True),)
+
+
+def _cases(records: RunRecords) -> tuple[Block, ...]:
+    """Each case as it was planned for this size."""
+    places = {place.case: place for held in records.variants.values() if held.plan for place in held.plan.cases}
+    if not places:
+        return ()
+    rows = tuple(
+        (
+            code(case),
+            code(switches_text(place.shape)),
+            show.clean(place.inputs),
+            show.clean(place.cache),
+            show.clean(place.scaling),
+            str(place.steps),
+        )
+        for case, place in places.items()
+    )
+    titles = columns("Case", "Shape", "Placing the inputs", "Cache", "Scaling", "#Steps validated")
+    return (Table("Cases as they were run", titles, rows),)
+
+
+def _provenance(records: RunRecords) -> tuple[tuple[Inline, Inline], ...]:
+    pairs: list[tuple[Inline, Inline]] = []
+    if records.plan:
+        pairs.append(("Source of the workload", code(records.plan.source)))
+    if records.analysis:
+        machines = records.analysis.machines
+        pairs.append(("Commits of the records", tuple(_spaced(records.analysis.commits)) or show.NOTHING))
+        pairs.append(("Machines of the records", ", ".join(map(show.clean, machines)) or show.NOTHING))
+    planned = next((held.plan for held in records.variants.values() if held.plan), None)
+    if planned is not None:
+        pairs += [
+            ("Budget of a comparison", budget_words(planned.budget)),
+            ("Lock file", code(planned.lock)),
+            ("Seed", str(planned.seed)),
+        ]
+    return tuple(pairs)
+
+
+def _spaced(names: tuple[str, ...]) -> list[str | Span]:
+    spans: list[str | Span] = []
+    for index, name in enumerate(names):
+        spans += [", ", code(name)] if index else [code(name)]
+    return spans
+
+
+def budget_words(budget: Budget) -> str:
+    """How long one comparison may take."""
+    return (
+        f"{budget.min_rounds} to {budget.max_rounds} rounds in each of {budget.min_sets} to {budget.max_sets} sets of fresh "
+        f"processes, {show.time(budget.seconds)} at most; blocks of {show.time(budget.block_s)} and {budget.block_steps} steps "
+        "at least"
+    )
+
+
+def tell_reproduce(records: RunRecords) -> Section:
+    """Commands that lead to these numbers again."""
+    commits = records.analysis.commits if records.analysis else ()
+    folder = f"profiles/records/{records.workload}/{records.run}/"
+    stack = records.cases[0].stack if records.cases else None
+    lines = [f"git checkout {shlex.quote(show.clean(commits[-1]))}"] if commits else []
+    lines += ["dvc pull", "snakemake --cores all"]
+    once = [f"phasewise try {_word(records.workload)} {_word(stack)}"] if stack else []
+    return Section(
+        "reproduce",
+        "How to reproduce",
+        (
+            Paragraph(
+                ("Every number on these pages comes from the records below ", code(folder), ". The whole run again:")
+            ),
+            Code("\n".join(lines)),
+            *((Paragraph("One variant, in seconds and off the record:"), Code("\n".join(once))) if once else ()),
+            Paragraph("The pages alone, from the records and without a GPU:"),
+            Code(f"phasewise report {_word(records.workload)} {_word(records.run)}"),
+        ),
+    )
+
+
+def _word(text: str) -> str:
+    return shlex.quote(show.clean(text))

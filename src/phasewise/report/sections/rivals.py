@@ -1,0 +1,65 @@
+"""Peers, and the A/A control that says what this machine pretends when both arms are the same."""
+
+from __future__ import annotations
+
+from phasewise.records.analyse import CaseResult, Control
+from phasewise.report import format as show
+from phasewise.report import sentences
+from phasewise.report.blocks import Block, Inline, Section, Span, Table, code, columns
+from phasewise.report.load import RunRecords
+from phasewise.report.sections.common import by_case, flag, nothing, outcome_cell, phase_link, status_cell
+
+
+def tell_peers(records: RunRecords) -> Section:
+    """Other packages' ways to do the same work, measured in the same rounds."""
+    with_peers = tuple(case for case in records.cases if case.peers)
+    blocks = by_case(with_peers, "peers", lambda case: (_table(records, case),))
+    return Section("peers", "Peers", blocks or nothing("No peers were declared."))
+
+
+def _table(records: RunRecords, case: CaseResult) -> Table:
+    titles = columns("Peer", "Version", "Against", "Gate", "#Step time", "#Its time over ours", "Outcome", "Remarks")
+    rows = tuple(
+        (
+            code(peer.name),
+            peer.version or show.NOTHING,
+            phase_link(records, peer.variant or None),
+            outcome_cell(peer.validation),
+            show.time_interval(peer.time_s),
+            show.ratio_interval(peer.ratio),
+            (status_cell(peer.verdict), " ", sentences.peer(peer)),
+            peer.validation_message or show.NOTHING,
+        )
+        for peer in case.peers
+    )
+    return Table(f"Peers in {case.case}", titles, rows, note="Above 1, ours is faster.")
+
+
+def tell_control(records: RunRecords) -> Section:
+    """A variant against itself: its spread is the floor that every claim has to clear."""
+    rows: list[tuple[Inline, ...]] = []
+    for case in records.cases:
+        for control in (case.control, case.baseline_control):
+            if control is not None:
+                rows.append((code(case.case), phase_link(records, control.variant), *_control(control)))
+    title = "A/A control and floor"
+    if not rows:
+        return Section("control", title, nothing("No A/A control is on record: small differences can't be claimed."))
+    titles = columns("Case", "Against itself", "#Ratio", "Covers no change", "#Floor", "Status")
+    note = (
+        "Floor: the smallest difference that a claim has to clear. A control whose interval leaves out 1 is an alarm."
+    )
+    blocks: tuple[Block, ...] = (Table("The same variant in both arms", titles, tuple(rows), note=note),)
+    return Section("control", title, blocks)
+
+
+def _control(control: Control) -> tuple[Inline, ...]:
+    covers: Inline = show.NOTHING
+    if control.covers_zero is not None:
+        covers = Span("yes" if control.covers_zero else "no", tone="good" if control.covers_zero else "bad")
+    return (
+        show.ratio_interval(control.ratio),
+        covers,
+        show.percent(control.floor),
+        flag(control.status or show.NOTHING, control.status in ("FASTER", "SLOWER")),
+    )

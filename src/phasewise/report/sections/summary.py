@@ -1,0 +1,151 @@
+"""Roadmap, waterfall and the table of all variants."""
+
+from __future__ import annotations
+
+from phasewise.records.analyse import CaseResult, RiskResult, Row
+from phasewise.records.plan import Kind
+from phasewise.report import format as show
+from phasewise.report import sentences
+from phasewise.report.blocks import Block, Inline, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.figures.phases import draw_roadmap, draw_waterfall
+from phasewise.report.figures.theme import slug
+from phasewise.report.load import RunRecords
+from phasewise.report.sections.common import (
+    by_case,
+    level_cell,
+    method,
+    nothing,
+    phase_link,
+    phases_in_order,
+    status_cell,
+    switches_text,
+)
+
+
+def tell_roadmap(records: RunRecords) -> Section:
+    """What was planned against what came, then the step time down the stack."""
+
+    def draw(case: CaseResult) -> tuple[Block, ...]:
+        here = tuple(phase for phase in records.phases if not phase.cases or case.case in phase.cases)
+        drawn = (
+            draw_roadmap(case, here, f"roadmap-{slug(case.case)}"),
+            draw_waterfall(case, f"waterfall-{slug(case.case)}"),
+        )
+        return tuple(figure for figure in drawn if figure is not None)
+
+    blocks = by_case(records.cases, "roadmap", draw)
+    if not records.cases:
+        planned = draw_roadmap(None, records.phases, "roadmap")
+        blocks = (planned,) if planned else ()
+    if records.phases and not records.cases:
+        blocks += (_plan_table(records),)
+    return Section("roadmap", "Roadmap and waterfall", blocks or nothing("No phase has a gain to show yet."))
+
+
+def _plan_table(records: RunRecords) -> Table:
+    rows = tuple(
+        (
+            phase_link(records, phase.variant),
+            phase.part or show.NOTHING,
+            show.ratio_range(phase.documented),
+            show.ratio_range(phase.expect),
+        )
+        for phase in records.phases
+    )
+    return Table("Planned phases, not analysed yet", columns("Phase", "Part", "#Documented", "#Expected"), rows)
+
+
+def tell_summary(records: RunRecords) -> Section:
+    """Every variant with its verdict."""
+    return Section(
+        "summary",
+        "Summary",
+        by_case(records.cases, "summary", lambda case: _tables(records, case))
+        or nothing("No variant has been analysed yet."),
+    )
+
+
+def _tables(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
+    blocks: list[Block] = [
+        Table(
+            f"Phases of {case.case}: gains are speed-ups over the parent with 95 % intervals",
+            columns(
+                "Phase", "Method", "#Documented", "#Predicted", "#Measured", "#Interval", "#Over the baseline", "#Step time",
+                "#Error", "#Energy an item", "#Memory", "Verdict", "Risk",
+            ),
+            tuple(_row(records, case, row) for row in phases_in_order(case)),
+            note="Error: largest relative error against the float64 reference. A dash means: not recorded.",
+        )
+    ]  # fmt: skip
+    ablations = tuple(row for row in case.rows if row.kind in (Kind.WITHOUT, Kind.ONLY))
+    if ablations:
+        blocks.append(
+            Table(
+                f"Ablations of {case.case}: the stack without one phase, the baseline with only one",
+                columns("Variant", "Compared with", "#Measured", "#Interval", "#Step time", "Verdict", "Why"),
+                tuple(_ablation(row) for row in ablations),
+            )
+        )
+    if any(row.verdict.chained for row in case.rows):
+        blocks.append(
+            Paragraph(
+                Span("‡ chained: a product of ratios between neighbours, with the interval propagated.", tone="muted")
+            )
+        )
+    return tuple(blocks)
+
+
+def _row(records: RunRecords, case: CaseResult, row: Row) -> tuple[Inline, ...]:
+    story = records.story(row.variant)
+    over_parent, over_baseline = row.verdict.over_parent, row.verdict.over_baseline
+    mark = " ‡" if row.verdict.chained and over_baseline is not None else ""
+    return (
+        phase_link(records, row.variant),
+        method(records, row.variant, row.sets),
+        show.ratio_range(row.documented or (story.documented if story else None)),
+        sentences.prediction(row.predicted),
+        show.ratio(over_parent.estimate if over_parent else None),
+        show.only_bounds(over_parent),
+        show.ratio_interval(over_baseline) + mark,
+        show.time_interval(row.time_s),
+        show.power_of_ten(row.max_error),
+        show.with_unit(row.energy_j_per_item, "J"),
+        show.size(row.peak_memory_bytes),
+        _verdict(row),
+        risk_count(row.risks),
+    )
+
+
+def _verdict(row: Row) -> Inline:
+    parts: list[str | Span] = [status_cell(row.verdict)]
+    if row.level.value != "none":
+        parts += [" ", level_cell(row.level)]
+    if not row.kept and row.kind == Kind.PHASE:
+        parts.append(Span(" not kept", tone="muted"))
+    return tuple(parts)
+
+
+def risk_count(risks: tuple[RiskResult, ...]) -> Inline:
+    """How many risks came true."""
+    if not risks:
+        return show.NOTHING
+    true = sum(risk.outcome == "came true" for risk in risks)
+    unknown = sum(risk.outcome in ("not checked", "by hand") for risk in risks)
+    if true:
+        return Span(f"{true} of {len(risks)} came true", tone="bad")
+    if unknown:
+        return Span(f"{unknown} of {len(risks)} not checked", tone="warn")
+    return Span(f"0 of {len(risks)} came true", tone="good")
+
+
+def _ablation(row: Row) -> tuple[Inline, ...]:
+    over = row.verdict.over_parent
+    return (
+        code(row.variant),
+        code(row.parent) if row.parent else show.NOTHING,
+        show.ratio(over.estimate if over else None),
+        show.only_bounds(over),
+        show.time_interval(row.time_s),
+        status_cell(row.verdict),
+        sentences.why(row.verdict) or code(switches_text(row.sets)),
+    )

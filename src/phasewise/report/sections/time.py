@@ -1,0 +1,215 @@
+"""Where the time of a step goes now: parts, regions, kernels, roofline, hardware and memory over time."""
+
+from __future__ import annotations
+
+from phasewise.records.analyse import CaseResult
+from phasewise.records.profile import Breakdown, CaseProfile, Counters, Kernel, Region
+from phasewise.report import format as show
+from phasewise.report.blocks import Block, Definitions, Group, Inline, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.figures.profile import draw_breakdown, draw_kernels, draw_regions, draw_roofline, parts_of
+from phasewise.report.figures.recordings import draw_memory, draw_sensors
+from phasewise.report.figures.theme import slug
+from phasewise.report.load import RunRecords, kept_rows
+from phasewise.report.sections.captures import tell_captures
+from phasewise.report.sections.common import by_case, nothing
+
+MOST_KERNELS = 40
+
+
+def tell_time(records: RunRecords) -> Section:
+    """The profile of the end of the stack in each case, beside the baseline's."""
+    blocks = by_case(records.cases, "time", lambda case: _case(records, case))
+    return Section("time", "Where the time goes now", blocks or nothing("No profile is on record."))
+
+
+def _case(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
+    variant, profile = last_profiled(records, case)
+    if profile is None:
+        return (*nothing("No profile of this case is on record."), *_roofline(records, case))
+    stem = slug(case.case)
+    told: tuple[Block, ...] = (
+        Paragraph(
+            ("Profile of ", code(variant), f": {profile.steps} steps{_overhead(profile)}.", *_attribution(profile))
+        ),
+    )
+    if profile.failure is not None:
+        told += (Paragraph(Span(f"The profiler failed: {profile.failure.message}", tone="bad")),)
+    return (
+        *told,
+        *_breakdown(records, case, f"breakdown-{stem}"),
+        *_regions(profile.regions, f"regions-{stem}"),
+        *_kernels(profile.kernels, f"kernels-{stem}"),
+        *_counters(profile.counters),
+        *_roofline(records, case),
+        *_over_time(profile, stem),
+        *tell_captures(profile),
+    )
+
+
+def last_profiled(records: RunRecords, case: CaseResult) -> tuple[str, CaseProfile | None]:
+    """The last kept variant that has a profile with something in it; the stack's own where there is none."""
+    order = [case.stack or "", *(row.variant for row in reversed(kept_rows(case)))]
+    for variant in order:
+        profile = records.of(variant).profiled(case.case)
+        if profile is not None and (profile.breakdown is not None or profile.kernels):
+            return variant, profile
+    return order[0], records.of(order[0]).profiled(case.case)
+
+
+def _overhead(profile: CaseProfile) -> str:
+    return f", {show.ratio(profile.overhead)} the time of a step without the profiler" if profile.overhead else ""
+
+
+def _attribution(profile: CaseProfile) -> tuple[str, ...]:
+    if not profile.graph_replay:
+        return ()
+    return (f" It replays a CUDA graph, which hides its kernels: attributed by {show.clean(profile.attributed_by)}.",)
+
+
+def _breakdown(records: RunRecords, case: CaseResult, name: str) -> tuple[Block, ...]:
+    found: list[tuple[str, Breakdown]] = []
+    for row in kept_rows(case):
+        profile = records.of(row.variant).profiled(case.case)
+        if profile is not None and profile.breakdown is not None:
+            found.append((row.variant, profile.breakdown))
+    figure = draw_breakdown(found, name)
+    return (figure, breakdown_table(found)) if figure is not None else ()
+
+
+def breakdown_table(found: list[tuple[str, Breakdown]]) -> Table:
+    """The same numbers as the chart of parts."""
+    titles = columns("Variant", "#Step", *(f"#{part.capitalize()}" for part, _ in parts_of(Breakdown(wall_s=0.0))))
+    rows: tuple[tuple[Inline, ...], ...] = tuple(
+        (
+            code(variant),
+            show.time(one.wall_s),
+            *(show.time(seconds) if seconds else "0" for _, seconds in parts_of(one)),
+        )
+        for variant, one in found
+    )
+    return Table("Parts of a profiled step; they sum to its wall time", titles, rows, folded=True)
+
+
+def _regions(regions: tuple[Region, ...], name: str) -> tuple[Block, ...]:
+    if not regions:
+        return ()
+    titles = columns("Region", "#Calls a step", "#Time", "#Share", "#Gain at most")
+    rows = tuple(
+        (
+            code(one.name),
+            show.number(one.calls_per_step),
+            show.time(one.seconds),
+            show.percent(one.share),
+            show.ratio(one.bound),
+        )
+        for one in regions
+    )
+    table = Table(
+        "Regions with what they could gain",
+        titles,
+        rows,
+        note="Gain at most: if the region took no time at all (Amdahl).",
+    )
+    figure = draw_regions(regions, name)
+    return (figure, table) if figure else (table,)
+
+
+def _kernels(kernels: tuple[Kernel, ...], name: str) -> tuple[Block, ...]:
+    if not kernels:
+        return ()
+    figure = draw_kernels(kernels, name)
+    longest = sorted(kernels, key=lambda kernel: (-kernel.seconds, kernel.name))[:MOST_KERNELS]
+    titles = columns(
+        "Kernel", "#Calls", "#Time", "Category", "Tensor cores", "Grid", "Block", "#Registers", "#Occupancy"
+    )
+    rows = tuple(
+        (
+            code(one.name),
+            show.number(one.calls),
+            show.time(one.seconds),
+            one.category,
+            "yes" if one.tensor_core else "no",
+            "×".join(map(str, one.grid)) or show.NOTHING,
+            "×".join(map(str, one.block)) or show.NOTHING,
+            show.NOTHING if one.registers is None else str(one.registers),
+            show.percent(one.occupancy),
+        )
+        for one in longest
+    )
+    more = f" The {len(longest)} longest of {len(kernels)}." if len(kernels) > len(longest) else ""
+    table = Table(
+        "Kernels of one step", titles, rows, note=f"Occupancy is estimated from the launch.{more}", folded=True
+    )
+    return (figure, table) if figure else (table,)
+
+
+def _counters(counters: tuple[Counters, ...]) -> tuple[Block, ...]:
+    if not counters:
+        return ()
+    titles = columns(
+        "Kernel",
+        "#Duration",
+        "#DRAM",
+        "#DRAM of peak",
+        "#SM of peak",
+        "#Occupancy",
+        "#Tensor pipe",
+        "#L2 hits",
+        "#Registers",
+    )
+
+    def share(value: float | None) -> str:
+        return show.percent(None if value is None else value / 100)
+
+    rows = tuple(
+        (
+            code(one.kernel),
+            show.time(one.duration_s),
+            show.size(one.dram_bytes),
+            share(one.dram_percent),
+            share(one.sm_percent),
+            share(one.occupancy_percent),
+            share(one.tensor_percent),
+            share(one.l2_hit_percent),
+            show.NOTHING if one.registers is None else str(one.registers),
+        )
+        for one in counters
+    )
+    return (Table("Hardware counters of the longest kernels (Nsight Compute)", titles, rows),)
+
+
+def _roofline(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
+    declared = records.prepared.work if records.prepared else ()
+    work = next((one for one in declared if one.case == case.case), None)
+    peaks = records.machine.peaks if records.machine else None
+    figure = draw_roofline(case, work, peaks, f"roofline-{slug(case.case)}")
+    blocks: list[Block] = [figure] if figure else []
+    if case.floor_s is not None:
+        kind = f" ({show.clean(case.floor_kind)})" if case.floor_kind else ""
+        blocks.append(Paragraph(f"Floor of one step at the measured peaks{kind}: {show.time(case.floor_s)}."))
+    return tuple(blocks)
+
+
+def _over_time(profile: CaseProfile, stem: str) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    sensors = draw_sensors(profile.sensors, f"hardware-{stem}")
+    if sensors:
+        blocks.append(sensors)
+    memory = draw_memory(profile.memory, f"memory-{stem}")
+    if memory:
+        blocks.append(memory)
+    held = profile.memory
+    numbers = (("Peak", held.peak_bytes), ("Reserved", held.reserved_bytes), ("Capacity", held.capacity_bytes))
+    pairs: tuple[tuple[Inline, Inline], ...] = tuple(
+        (name, show.size(value)) for name, value in numbers if value is not None
+    )
+    if pairs:
+        blocks.append(Group(f"allocator-{stem}", "Allocator", (Definitions(pairs), *_largest(held.largest))))
+    return tuple(blocks)
+
+
+def _largest(largest: tuple[tuple[str, int], ...]) -> tuple[Block, ...]:
+    if not largest:
+        return ()
+    rows = tuple((code(name), show.size(held)) for name, held in largest)
+    return (Table("Largest allocations", columns("What", "#Bytes"), rows, folded=True),)

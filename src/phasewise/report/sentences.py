@@ -1,0 +1,200 @@
+"""Prose from verdicts: one table of sentences for reasons, statuses, levels and outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phasewise.records.analyse import Finding, PartResult, PeerRow, Prediction, Row, Score, TargetResult
+from phasewise.records.base import Interval
+from phasewise.records.validate import Outcome
+from phasewise.records.verdict import Level, Reason, Status, Verdict
+from phasewise.report import format as show
+from phasewise.report.blocks import Tone
+
+STATUS_TONES: dict[Status, Tone] = {
+    Status.FASTER: "good", Status.ENABLED: "good", Status.SLOWER: "bad", Status.INVALID: "bad", Status.FAILED: "bad",
+    Status.INCONCLUSIVE: "warn", Status.SAME: "muted", Status.SKIPPED: "muted", Status.BASELINE: "",
+}  # fmt: skip
+
+OUTCOME_TONES: dict[Outcome, Tone] = {
+    Outcome.PASS: "good", Outcome.FAIL: "bad", Outcome.FALLBACK: "warn", Outcome.SKIPPED: "muted",
+}  # fmt: skip
+
+LEVEL_WORDS: dict[Level, str] = {
+    Level.STRETCH: "stretch goal reached", Level.TARGET: "target reached", Level.MINIMUM: "minimum reached",
+    Level.MISSED: "missed", Level.NONE: "–",
+}  # fmt: skip
+
+LEVEL_TONES: dict[Level, Tone] = {
+    Level.STRETCH: "good", Level.TARGET: "good", Level.MINIMUM: "warn", Level.MISSED: "bad", Level.NONE: "muted",
+}  # fmt: skip
+
+RISK_TONES: dict[str, Tone] = {
+    "did not come true": "good", "came true": "bad", "not checked": "warn", "by hand": "warn",
+}  # fmt: skip
+
+# one clause a reason; it follows the status, after a colon
+REASONS: dict[Reason, str] = {
+    Reason.INTERVAL_CLEARS_FLOOR: "the interval clears the floor of the A/A control",
+    Reason.WITHIN_ONE_PERCENT: "the whole interval lies within 1 % of no change",
+    Reason.FEW_ROUNDS: "too few rounds count for an interval that could be trusted",
+    Reason.BELOW_FLOOR: "the difference does not clear the floor of the A/A control",
+    Reason.THROTTLED: "the device throttled while it was measured",
+    Reason.NEIGHBOUR: "other processes were busy on this machine",
+    Reason.BIMODAL: "the ratios fall into two groups",
+    Reason.PROCESS_SPREAD: "fresh processes differ by more than the rounds within them",
+    Reason.CLOCK: "the clock of one arm differed from the other's",
+    Reason.NOT_LINEAR: "the time an item differs between the two shapes at which the baseline was measured",
+    Reason.RED_GATE: "the validation gate is red, so no speed is reported",
+    Reason.EXPECTED_INVALID: "the gate had to refuse it, and did",
+    Reason.ALARM_NOT_REFUSED: "the gate had to refuse it, and let it pass",
+    Reason.ABOVE_PEAK: "it would need more than 105 % of the measured peak, so work must have been skipped",
+    Reason.OTHER_MACHINE: "its records come from another machine, and ratios across machines are not chained",
+    Reason.OUT_OF_MEMORY: "it ran out of memory",
+    Reason.CRASH: "its process died",
+    Reason.TIMEOUT: "it did not answer within the time allowed",
+    Reason.BAD_PROGRAM: "the program broke its contract",
+    Reason.NEEDS: "this machine does not have what it needs",
+    Reason.UNSUPPORTED: "the program says that it can't be built here",
+    Reason.CASE_NOT_CHOSEN: "this case was not chosen",
+    Reason.NO_PARENT: "no valid ancestor was left to compare it with",
+    Reason.PARENT_CANNOT_RUN: "its parent can't run here, and it can",
+    Reason.NOT_MEASURED: "there is no measurement of it",
+    Reason.OVER_BUDGET: "the time budget ended first",
+    Reason.NONE: "",
+}
+
+
+def _faster(verdict: Verdict, parent: str) -> str:
+    return f"{_times(verdict.over_parent)} as fast as {parent}"
+
+
+def _slower(verdict: Verdict, parent: str) -> str:
+    return f"Slower than {parent}, {_times(verdict.over_parent)} its speed"
+
+
+def _same(verdict: Verdict, parent: str) -> str:
+    return f"As fast as {parent}, {_times(verdict.over_parent)}"
+
+
+def _inconclusive(verdict: Verdict, parent: str) -> str:
+    if verdict.over_parent is None:
+        return f"Can't be told from {parent}"
+    return f"Can't be told from {parent}, {_times(verdict.over_parent)}"
+
+
+STATUSES: dict[Status, Callable[[Verdict, str], str]] = {
+    Status.BASELINE: lambda verdict, parent: "What all variants are compared with in the end",
+    Status.FASTER: _faster,
+    Status.SAME: _same,
+    Status.SLOWER: _slower,
+    Status.INCONCLUSIVE: _inconclusive,
+    Status.ENABLED: lambda verdict, parent: f"Made possible: {parent} can't do this",
+    Status.INVALID: lambda verdict, parent: "Refused",
+    Status.FAILED: lambda verdict, parent: "Failed",
+    Status.SKIPPED: lambda verdict, parent: "Skipped",
+}
+
+
+def _times(interval: Interval | None) -> str:
+    return show.ratio_interval(interval)
+
+
+def sentence(verdict: Verdict, parent: str | None) -> str:
+    """The verdict in one sentence, over its parent."""
+    opening = STATUSES[verdict.status](verdict, parent or "its parent")
+    reasons = "; ".join(part for part in (REASONS[verdict.reason], show.clean(verdict.detail).rstrip(".")) if part)
+    return f"{opening}: {reasons}." if reasons else f"{opening}."
+
+
+def tone(verdict: Verdict) -> Tone:
+    """How a status is to be taken: a refusal that was wanted is no bad news."""
+    return "muted" if verdict.reason == Reason.EXPECTED_INVALID else STATUS_TONES[verdict.status]
+
+
+def why(verdict: Verdict) -> str:
+    """The reason alone, for a table cell."""
+    return show.clean(verdict.detail) or REASONS[verdict.reason]
+
+
+def part_sentence(part: PartResult) -> str:
+    """Where a part of the plan ended."""
+    if part.speedup is None:
+        return "No speed-up over the baseline was measured at the end of this part."
+    return f"After this part the stack is {_times(part.speedup)} as fast as the baseline."
+
+
+def prediction(told: Prediction | None) -> str:
+    """The interval of a prediction."""
+    return "–" if told is None else show.ratio_range((told.low, told.high))
+
+
+def scored(score: Score) -> str:
+    """A prediction with its outcome."""
+    if score.measured is None:
+        return "not measured"
+    if score.covered is None:
+        return "not scored"
+    return "inside the interval" if score.covered else "outside the interval"
+
+
+BASES = {
+    "critical-path": "from the critical path of the trace",
+    "probe": "from a probe of the alternative",
+    "ledger": "from the record of earlier predictions",
+    "author": "the author's own",
+}
+
+
+def basis(word: str) -> str:
+    """Where a prediction or a gain comes from."""
+    return BASES.get(word, show.clean(word))
+
+
+def finding(found: Finding) -> str:
+    """What a finding says, in one sentence without its advice."""
+    if found.outcome == "abstained":
+        return f"Abstained: {show.clean(found.reason).rstrip('.') or 'no reason was recorded'}."
+    if found.outcome != "found":
+        return "Looked for, and not there."
+    holds = f"Holds {show.time(found.seconds)} of the step ({show.percent(found.share)})"
+    gain = f"; without it the step would be {_times(found.gain)} as fast" if found.gain else ""
+    return f"{holds}{gain}."
+
+
+def target(result: TargetResult) -> str:
+    """The evidence for a target: what was measured, or why there is nothing."""
+    if result.value is None:
+        return show.clean(result.reason) or "no value"
+    if result.low is None or result.high is None:
+        return show.metric(result.value, result.metric, result.unit)
+    interval = Interval(estimate=result.value, low=result.low, high=result.high)
+    if result.unit in ("s", "x") and result.metric not in show.SHARES:
+        return show.time_interval(interval) if result.unit == "s" else show.ratio_interval(interval)
+    shown, low, high = (show.metric(one, result.metric, result.unit) for one in (result.value, result.low, result.high))
+    return f"{shown} [{low}, {high}]"
+
+
+def peer(row: PeerRow) -> str:
+    """A peer's outcome; its ratio is its time over ours."""
+    if row.ratio is None:
+        return why(row.verdict) or "No ratio was measured."
+    if row.ratio.low > 1:
+        return f"We are {_times(row.ratio)} as fast."
+    if row.ratio.high < 1:
+        return f"It is faster: we are {_times(row.ratio)} as fast."
+    return f"Neither is faster: {_times(row.ratio)}."
+
+
+def headline(row: Row | None, speedup: Interval | None, item: str) -> str:
+    """What the whole run comes to, after its number."""
+    if row is None or speedup is None:
+        return "No speed-up over the baseline is on record."
+    parts = [f"as fast as the baseline {show.only_bounds(speedup)}"]
+    if row.time_s is not None:
+        parts.append(f"one step takes {show.time_interval(row.time_s)}")
+    if row.items_per_s is not None:
+        parts.append(show.rate(row.items_per_s, f"{item}/s"))
+    if row.floor_fraction is not None:
+        parts.append(f"{show.percent(row.floor_fraction)} of the floor at the measured peaks")
+    return ", ".join(parts)

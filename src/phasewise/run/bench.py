@@ -1,0 +1,118 @@
+"""What a worker times: a case of a variant, or a function of its own, behind one face."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from phasewise.model.workload import Unsupported
+from phasewise.run.case import OpenCase
+from phasewise.run.target import load_target
+
+# twice the cache is written to flush it; where its size is unknown, more than any last-level cache of a desktop
+UNKNOWN_CACHE_BYTES = 1 << 28
+CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Something that can be stepped; steps are numbered, so that inputs come from a ring."""
+
+    device: torch.device
+    # everything that is timed of step `index`
+    step: Callable[[int], Any]
+    # batch `index` placed alone, to time that
+    place: Callable[[int], Any] | None = None
+    # back to the state that it was built with
+    restore: Callable[[], None] = _nothing
+    # waits for work that torch.cuda.synchronize does not see
+    wait: Callable[[], None] = _nothing
+    # raw result -> named tensors on the CPU
+    outputs: Callable[[Any], Mapping[str, torch.Tensor]] | None = None
+    # empties the last-level cache, where steps are timed cold
+    flush: Callable[[], None] | None = None
+    items: float = 1.0
+    version: str = ""
+    # uses memory that torch's allocator does not know
+    foreign: bool = False
+    close: Callable[[], None] = _nothing
+
+
+def bench_case(opened: OpenCase) -> Bench:
+    """The bench of a case: placing is part of the step unless its inputs are resident."""
+    program = opened.program
+    if opened.planned.inputs == "resident":
+        ring = [opened.place(index) for index in range(len(opened.batches))]
+
+        def step(index: int) -> Any:
+            return program.step(ring[index % len(ring)])
+
+    else:
+
+        def step(index: int) -> Any:
+            return program.step(opened.place(index))
+
+    return Bench(
+        device=opened.device,
+        step=step,
+        place=opened.place,
+        restore=opened.restore,
+        wait=program.sync or _nothing,
+        outputs=opened.outputs,
+        flush=make_flush(opened.device) if opened.planned.cache == "cold" else None,
+        items=opened.work.items,
+        version=_peer_version(opened),
+        foreign=program.sync is not None,
+        close=program.close,
+    )
+
+
+def bench_function(target: str, setup: str, arguments: Mapping[str, Any], device: str) -> Bench:
+    """The bench of the function `target`, which is one step.
+
+    `setup`, if not empty, names a function whose result the step is called with; `arguments` go to it by name.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Unsupported("needs an NVIDIA GPU that torch can use")
+    step = load_target(target)
+    given: tuple[Any, ...] = ()
+    if setup:
+        prepared = load_target(setup)(**arguments)
+        given = prepared if isinstance(prepared, tuple) else (prepared,)
+    place = torch.device("cuda" if device == "cuda" or (device == "auto" and torch.cuda.is_available()) else "cpu")
+    return Bench(device=place, step=lambda index: step(*given))
+
+
+def make_flush(device: torch.device) -> Callable[[], None]:
+    """A function that writes a buffer of twice the last-level cache."""
+    if device.type == "cuda":
+        cache = torch.cuda.get_device_properties(device).L2_cache_size
+    else:
+        cache = max((_cache_bytes(path) for path in CPU_CACHES.glob("index*/size")), default=UNKNOWN_CACHE_BYTES)
+    buffer = torch.empty(2 * cache, dtype=torch.uint8, device=device)
+    return lambda: (buffer.zero_(), None)[1]
+
+
+def _cache_bytes(path: Path) -> int:
+    text = path.read_text().strip()
+    return int(text.rstrip("KM")) * {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
+
+
+def _peer_version(opened: OpenCase) -> str:
+    """Version of the package that a peer stands for."""
+    for peer in opened.functions.workload.peers:
+        if peer.name == opened.plan.peer and peer.package:
+            try:
+                return f"{peer.package} {importlib.metadata.version(peer.package)}"
+            except importlib.metadata.PackageNotFoundError:
+                return peer.package
+    return ""

@@ -1,0 +1,69 @@
+"""Why a worker could not do its work: an exception, an exit status or a signal, as a failure with a reason code."""
+
+from __future__ import annotations
+
+import signal
+
+from phasewise.model.workload import Unsupported
+from phasewise.records.errors import UserError
+from phasewise.records.verdict import Failure, Reason
+
+# how torch, CUDA, cuBLAS, XLA, C++ and the operating system say that memory ran out
+MEMORY_SIGNS = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "std::bad_alloc",
+    "resource_exhausted",
+    "cublas_status_alloc_failed",
+    "outofmemoryerror",
+    "memoryerror",
+)
+# of a message that goes into a record
+MESSAGE_CHARACTERS = 500
+
+
+class ProcessFailed(Exception):
+    """A worker process could not do what it was asked."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def describe_exception(error: BaseException) -> Failure:
+    """The failure that an exception in a worker amounts to."""
+    name, text = type(error).__name__, " ".join(str(error).split())
+    if isinstance(error, Unsupported):
+        return _failure(Reason.UNSUPPORTED, text or "not supported here")
+    if isinstance(error, UserError):
+        return _failure(Reason.BAD_PROGRAM, text)
+    line = f"{name}: {text}" if text else name
+    return _failure(Reason.OUT_OF_MEMORY if _speaks_of_memory(line) else Reason.CRASH, line)
+
+
+def describe_exit(code: int, stderr: str) -> Failure:
+    """The failure that an exit status without an answer amounts to; `code` is negative for a signal.
+
+    SIGKILL that we did not send is the kernel's way to end a process when memory has run out.
+    """
+    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
+    if code == -signal.SIGKILL:
+        return _failure(Reason.OUT_OF_MEMORY, "killed by SIGKILL, as the kernel does when memory has run out")
+    how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    message = f"{how}: {last}" if last else how
+    return _failure(Reason.OUT_OF_MEMORY if _speaks_of_memory(last) else Reason.CRASH, message)
+
+
+def describe_timeout(what: str, timeout_s: float) -> Failure:
+    """The failure of a worker that was killed because it did not answer."""
+    return _failure(Reason.TIMEOUT, f"{what} was not done after {timeout_s:g} s")
+
+
+def _speaks_of_memory(text: str) -> bool:
+    lower = text.lower()
+    return any(sign in lower for sign in MEMORY_SIGNS)
+
+
+def _failure(reason: Reason, message: str) -> Failure:
+    return Failure(reason=reason, message=message[:MESSAGE_CHARACTERS])

@@ -1,0 +1,37 @@
+"""One function call in a process of its own, with a time limit, and its death told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from phasewise.records.verdict import Failure
+from phasewise.run.death import ProcessFailed
+from phasewise.run.process import Process, receive_all
+
+
+def run_isolated(
+    target: str,
+    payload: Any,
+    *,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = 600.0,
+    memory_bytes: int | None = None,
+    folder: Path | None = None,
+) -> Any | Failure:
+    """`target(payload)` in a fresh process: its result, or why there is none.
+
+    `target` is "pkg.module:function" or "file.py:function"; `payload` and the result are plain JSON values.
+    `environment` stands before anything is imported; `folder` is where it runs; with `memory_bytes` it may take at most
+    so much more memory than it has at the call, on the GPU where there is one, else on the host. An exception, a signal, a
+    lack of memory and silence for `timeout_s` come back as a `Failure`.
+    """
+    process = Process(environment=environment or {}, folder=folder or Path.cwd())
+    try:
+        process.send("call", target=target, payload=payload, memory_bytes=memory_bytes)
+        return receive_all([process], target.rpartition(":")[2], timeout_s)[0]
+    except ProcessFailed as died:
+        return died.failure
+    finally:
+        process.close()

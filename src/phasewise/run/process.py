@@ -1,0 +1,147 @@
+"""A worker process seen from outside: started, asked, given up on and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from phasewise.records.verdict import Failure, Reason
+from phasewise.run.channel import Channel
+from phasewise.run.death import ProcessFailed, describe_exit, describe_timeout
+
+# a dead worker's pipe may be held open by a child of it, so its pulse is felt this often too
+PULSE_S = 1.0
+# how long a worker may take to leave when asked
+FAREWELL_S = 10.0
+# of the end of its stderr
+TAIL_BYTES = 1 << 14
+
+
+class Process:
+    """`python -m phasewise.run.worker` with a channel to it. What it prints goes nowhere, its stderr to a file."""
+
+    def __init__(self, *, environment: Mapping[str, str], folder: Path) -> None:
+        # a regular file: a worker that writes much to stderr never blocks on us
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+        down_read, down_write = os.pipe()
+        up_read, up_write = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "phasewise.run.worker", str(down_read), str(up_write)],
+                cwd=folder,
+                env=_environment(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                pass_fds=(down_read, up_write),
+                # its children, such as compile workers, can be ended with it
+                start_new_session=True,
+            )
+        finally:
+            os.close(down_read)
+            os.close(up_write)
+        self.channel = Channel(up_read, down_write)
+        self._ended = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, command: str, **arguments: Any) -> None:
+        """Ask for something; the answer is fetched by `receive_all`. Nothing is sent to a process that was ended."""
+        if self._ended:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            self.channel.send({"command": command, **arguments})
+
+    def is_dead(self) -> bool:
+        return self._process.poll() is not None
+
+    def describe_death(self) -> Failure:
+        """Why it ended without an answer."""
+        code = self._process.wait()
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - TAIL_BYTES))
+        return describe_exit(code, self._stderr.read().decode(errors="replace"))
+
+    def close(self) -> None:
+        """Ask it to leave, and make it leave if it does not."""
+        if self._ended:
+            return
+        self.send("close")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(FAREWELL_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it with all its children."""
+        if self._ended:
+            return
+        self._ended = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self.channel.close()
+        self._stderr.close()
+
+
+def receive_all(processes: Sequence[Process], what: str, timeout_s: float) -> list[Any]:
+    """The answers of all `processes` to the command `what`, in their order.
+
+    Raises:
+        ProcessFailed: one of them failed, died or did not answer in time; all of them have been killed.
+    """
+    deadline = time.monotonic() + timeout_s
+    answers: dict[int, Any] = {}
+    try:
+        while len(answers) < len(processes):
+            waiting = [process for process in processes if process.channel.read_fd not in answers]
+            for process in _ready(waiting, min(PULSE_S, max(0.0, deadline - time.monotonic()))):
+                answers[process.channel.read_fd] = _read(process, what, timeout_s)
+            if len(answers) < len(processes) and time.monotonic() > deadline:
+                raise ProcessFailed(describe_timeout(what, timeout_s))
+    except BaseException:
+        for process in processes:
+            process.kill()
+        raise
+    return [answers[process.channel.read_fd] for process in processes]
+
+
+def _ready(processes: Sequence[Process], timeout_s: float) -> list[Process]:
+    """Those with an answer on the way, or dead."""
+    poll = select.poll()
+    for process in processes:
+        poll.register(process.channel.read_fd, select.POLLIN | select.POLLHUP)
+    readable = {fd for fd, _ in poll.poll(timeout_s * 1000)}
+    return [process for process in processes if process.channel.read_fd in readable or process.is_dead()]
+
+
+def _read(process: Process, what: str, timeout_s: float) -> Any:
+    try:
+        # a dead worker may have answered before it went; a child of it may keep the empty pipe open
+        message = process.channel.receive(0.0 if process.is_dead() else timeout_s)
+    except TimeoutError:
+        if not process.is_dead():
+            raise ProcessFailed(describe_timeout(what, timeout_s)) from None
+        message = None
+    if message is None:
+        raise ProcessFailed(process.describe_death())
+    if "failure" in message:
+        raise ProcessFailed(Failure(reason=Reason(message["failure"]["reason"]), message=message["failure"]["message"]))
+    return message["answer"]
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Ours with `extra` over it, and with this package importable."""
+    package = str(Path(__file__).parents[2])
+    path = extra.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, **extra, "PYTHONPATH": os.pathsep.join(part for part in (package, path) if part)}

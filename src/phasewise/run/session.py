@@ -1,0 +1,141 @@
+"""One arm of a comparison: its worker process, or its group of them, started, timed and ended."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phasewise.records.plan import VariantPlan
+from phasewise.run.process import Process, receive_all
+
+# opening, timing and closing a group each wait for the slowest of its ranks
+ADDRESS = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a worker opens, and the processes that it takes."""
+
+    # the arguments of `open`: a plan and a case, or a function
+    opening: Mapping[str, Any]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ranks: int = 1
+    folder: Path = Path()
+    timeout_s: float = 600.0
+
+
+def target_case(plan: VariantPlan, case: str, root: Path, *, shape: Mapping[str, Any] | None = None) -> Target:
+    """A variant in one case, at another shape if one is given."""
+    return Target(
+        opening={"plan": msgspec.to_builtins(plan), "case": case, "root": str(root), "shape": shape and dict(shape)},
+        environment=plan.environment,
+        ranks=plan.ranks,
+        folder=root,
+        timeout_s=plan.budget.timeout_s,
+    )
+
+
+def target_function(
+    target: str,
+    *,
+    setup: str = "",
+    arguments: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    environment: Mapping[str, str] | None = None,
+    memory_bytes: int | None = None,
+    timeout_s: float = 600.0,
+) -> Target:
+    """A function that is one step; `setup(**arguments)` gives what it is called with."""
+    return Target(
+        opening={
+            "target": target,
+            "setup": setup,
+            "arguments": dict(arguments or {}),
+            "device": device,
+            "memory_bytes": memory_bytes,
+        },
+        environment=environment or {},
+        folder=Path.cwd(),
+        timeout_s=timeout_s,
+    )
+
+
+class Session:
+    """The processes of one arm. Every method raises ProcessFailed, after which all of them are gone."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._processes = [
+            Process(environment={**target.environment, **extra}, folder=target.folder)
+            for extra in _rank_environments(target.ranks)
+        ]
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(process.pid for process in self._processes)
+
+    def open(self) -> dict[str, Any]:
+        """Build and make the first step: build_s, first_step_s, items, version, idle_power_w."""
+        answers = self._ask("open", **self._target.opening)
+        slowest = {name: max(answer[name] for answer in answers) for name in ("build_s", "first_step_s")}
+        return {**answers[0], **slowest}
+
+    def block(self, steps: int, settle: int) -> dict[str, Any]:
+        """Time `steps` steps from the initial state; the slowest rank's answer."""
+        return max(self._ask("block", steps=steps, settle=settle), key=lambda block: block["wall_s"])
+
+    def singles(self, count: int) -> list[float]:
+        """Seconds of single steps, each of the slowest rank."""
+        return [max(times) for times in zip(*self._ask("singles", count=count), strict=True)]
+
+    def placing(self, count: int) -> list[float]:
+        """Seconds to place one batch."""
+        return [max(times) for times in zip(*self._ask("placing", count=count), strict=True)]
+
+    def energy(self, steps: int) -> tuple[float, float] | None:
+        """Seconds of the slowest rank and joules of all."""
+        answers = self._ask("energy", steps=steps)
+        if any(answer is None for answer in answers):
+            return None
+        return max(seconds for seconds, _ in answers), sum(joules for _, joules in answers)
+
+    def check(self) -> bool | None:
+        """Whether the outputs are still those of the first step, on every rank; None where that can't be told."""
+        answers = self._ask("check")
+        return None if None in answers else all(answers)
+
+    def memory(self) -> tuple[int, str]:
+        """Peak bytes of the rank that used most, and how they were counted."""
+        answer = max(self._ask("memory"), key=lambda peak: peak["bytes"])
+        return answer["bytes"], answer["kind"]
+
+    def close(self) -> None:
+        """End the processes; the program is closed first if they still live."""
+        for process in self._processes:
+            process.send("close")
+        for process in self._processes:
+            process.close()
+
+    def _ask(self, command: str, **arguments: Any) -> list[Any]:
+        for process in self._processes:
+            process.send(command, **arguments)
+        return receive_all(self._processes, command, self._target.timeout_s)
+
+
+def _rank_environments(ranks: int) -> list[dict[str, str]]:
+    if ranks == 1:
+        return [{}]
+    common = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": ADDRESS, "MASTER_PORT": str(_free_port())}
+    return [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
+
+
+def _free_port() -> int:
+    """A port that nothing listens on now; rank 0 takes it a moment later."""
+    with socket.socket() as server:
+        server.bind((ADDRESS, 0))
+        return int(server.getsockname()[1])

@@ -1,0 +1,49 @@
+"""From `pkg.module:function` or `file.py:function` to the function."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from phasewise.records.errors import UserError
+
+
+def load_target(target: str) -> Callable[..., Any]:
+    """The function that `target` names.
+
+    Raises:
+        UserError: there is no such module, file or function.
+    """
+    source, _, name = target.rpartition(":")
+    module = _load_file(Path(source), target) if source.endswith(".py") else _load_module(source, target)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise UserError(f"{target!r}: {source} has no function {name!r}; define it at the top level of that module")
+    return found
+
+
+def _load_module(source: str, target: str) -> ModuleType:
+    try:
+        return importlib.import_module(source)
+    except ModuleNotFoundError as error:
+        raise UserError(f"{target!r}: module {error.name!r} does not exist; correct it or install it") from error
+
+
+def _load_file(path: Path, target: str) -> ModuleType:
+    if not path.is_file():
+        raise UserError(f"{target!r}: there is no file {path}; correct the path")
+    # siblings of the file import, as they do when it is run
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,89 @@
+"""A process that builds one variant, or loads one function, and does what it is asked over two pipes.
+
+`python -m phasewise.run.worker READ_FD WRITE_FD`. A command is a line `{"command": name, ...arguments}`, its answer a
+line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from phasewise.run.channel import Channel
+from phasewise.run.death import describe_exception
+from phasewise.run.target import load_target
+
+Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
+
+
+def main(read_fd: int, write_fd: int) -> None:
+    """Serve commands until told to close, or until the other end is gone."""
+    # children of user code must not hold the pipes
+    os.set_inheritable(read_fd, False)
+    os.set_inheritable(write_fd, False)
+    channel = Channel(read_fd, write_fd)
+    sys.excepthook = _make_hook(channel, sys.excepthook)
+    message = channel.receive()
+    if message is None or message["command"] == "close":
+        return
+    if message.pop("command") == "call":
+        channel.send({"answer": _call(**message)})
+        return
+    _serve_bench(channel, message)
+
+
+def _serve_bench(channel: Channel, opening: dict[str, Any]) -> None:
+    """Open what the first message says, then time it until told to close."""
+    # here, since a call may want to do without torch
+    from phasewise.run import held as commands
+
+    if "target" in opening:
+        held, opened = commands.open_function(**opening)
+    else:
+        held, opened = commands.open_planned(**opening)
+    channel.send({"answer": commands.vars_of(opened)})
+    answers: dict[str, Callable[..., Any]] = {
+        "block": commands.run_block,
+        "singles": commands.run_singles,
+        "placing": commands.run_placing,
+        "energy": commands.run_energy,
+        "check": commands.check_outputs,
+        "memory": commands.read_memory,
+    }
+    while (message := channel.receive()) is not None:
+        command = message.pop("command")
+        if command == "close":
+            break
+        channel.send({"answer": answers[command](held, **message)})
+    held.leave()
+
+
+def _call(target: str, payload: Any, memory_bytes: int | None) -> Any:
+    """The result of `target(payload)`."""
+    if memory_bytes is not None:
+        import torch
+
+        from phasewise.run.memory import limit_memory
+
+        limit_memory(memory_bytes, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    return load_target(target)(payload)
+
+
+def _make_hook(channel: Channel, shown: Hook) -> Hook:
+    """An exception hook that tells the other end before the process goes."""
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        failure = describe_exception(error)
+        with contextlib.suppress(BrokenPipeError):
+            channel.send({"failure": {"reason": failure.reason.value, "message": failure.message}})
+        shown(kind, error, trace)
+
+    return hook
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

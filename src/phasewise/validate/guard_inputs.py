@@ -1,0 +1,87 @@
+"""Guards on inputs: left alone, apart from the outputs, and read again when their content changes."""
+
+from __future__ import annotations
+
+from phasewise.records.validate import Guard
+from phasewise.tensors import all_same_bits, clone, overlaps, overwrite, same_bits, tensors_in
+from phasewise.validate.trial import Trial, guard, skipped
+
+
+def inputs_unchanged(trial: Trial) -> Guard:
+    """A step may consume what `place` made, never the canonical batch; where inputs are resident, not even that."""
+    name = "inputs-unchanged"
+    resident = trial.case.planned.inputs == "resident"
+    trial.case.restore()
+    for index in range(trial.steps):
+        batch, pristine = trial.batch(index), trial.batch(index)
+        placed = trial.place(batch)
+        before = clone(tensors_in(placed))
+        trial.case.step(placed)
+        trial.case.synchronize()
+        changed = [key for key in batch if not same_bits(batch[key], pristine[key])]
+        if changed:
+            return guard(name, f"step {index} changed the canonical batch in {', '.join(changed)}; work on a copy")
+        if resident and not all_same_bits(tensors_in(placed), before):
+            return guard(
+                name, f"step {index} changed the placed batch, which is resident and used again; work on a copy"
+            )
+    return guard(name, "")
+
+
+def outputs_apart(trial: Trial) -> Guard:
+    """Outputs share no memory with the inputs, unless these are the program's own static buffers."""
+    trial.case.restore()
+    other = tensors_in(trial.place(trial.batch(1)))
+    batch = trial.batch(0)
+    placed = trial.place(batch)
+    # memory that `place` hands out again and again belongs to the program
+    inputs = {
+        f"placed{path}": tensor
+        for path, tensor in tensors_in(placed).items()
+        if not any(overlaps(tensor, another) for another in other.values())
+    }
+    inputs |= {f"batch/{key}": tensor for key, tensor in batch.items()}
+    raw = trial.case.step(placed)
+    trial.case.synchronize()
+    for key, output in trial.raw_outputs(raw).items():
+        for path, tensor in inputs.items():
+            if overlaps(output, tensor):
+                return guard("outputs-apart", f"output {key!r} shares memory with the input {path}; return a copy")
+    return guard("outputs-apart", "")
+
+
+def same_batch_memory(trial: Trial) -> Guard:
+    """New values in the same canonical batch give new results: nothing is cached by identity or address."""
+    name = "same-batch-memory"
+    trial.case.restore()
+    batch = trial.batch(0)
+    for index in range(trial.steps):
+        problem = overwrite(batch, trial.batch(index))
+        if problem:
+            return skipped(name, problem)
+        problem = trial.unlike_first(trial.step(batch), index)
+        if problem:
+            return guard(
+                name, f"{problem}, though the batch in that memory had changed: something is cached by identity"
+            )
+    return guard(name, "")
+
+
+def same_placed_memory(trial: Trial) -> Guard:
+    """New values in the same placed batch give new results."""
+    name = "same-placed-memory"
+    trial.case.restore()
+    # kept alive, as `place` may hand out views
+    batch = trial.batch(0)
+    placed = trial.place(batch)
+    for index in range(trial.steps):
+        batch_now = trial.batch(index)
+        problem = overwrite(placed, trial.place(batch_now))
+        if problem:
+            return skipped(name, problem)
+        problem = trial.unlike_first(trial.read(trial.case.step(placed)), index)
+        if problem:
+            return guard(
+                name, f"{problem}, though the placed batch had changed in its memory: something is cached by address"
+            )
+    return guard(name, "")

@@ -1,0 +1,130 @@
+"""Guards that poison: what isn't written anew must show as NaN."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from phasewise.records.validate import Guard
+from phasewise.run.case import OpenCase, open_case
+from phasewise.tensors import category, clone, overlaps, poison, same_bits, tensors_in
+from phasewise.validate.trial import PROGRAM_ERRORS, Trial, guard, skipped, unlike
+
+# the CUDA caching allocator serves up to 1 MB from segments of 2 MB, up to 10 MB from segments of 20 MB, and more from
+# segments of their own (c10/cuda/CUDACachingAllocator); blocks of these sizes, freed again, are what it hands out next
+FREED_BLOCKS = ((1 << 20, 32), (10 << 20, 8), (64 << 20, 4))
+# a module whose attribute is a property, which type checkers can't see
+DETERMINISTIC: Any = torch.utils.deterministic
+
+
+def outputs_poisoned(trial: Trial) -> Guard:
+    """Results that the program still holds are overwritten with NaN; the next step has to compute them again.
+
+    Only results that differed between two steps are poisoned: a constant may well be kept.
+    """
+    trial.case.restore()
+    batches = [trial.batch(0), trial.batch(1)]
+    results, copies = [], []
+    inputs = list(batches[0].values()) + list(batches[1].values())
+    for batch in batches:
+        placed = trial.place(batch)
+        inputs += tensors_in(placed).values()
+        raw = trial.case.step(placed)
+        trial.case.synchronize()
+        found = tensors_in(raw) | {f"output/{key}": tensor for key, tensor in trial.raw_outputs(raw).items()}
+        results.append(found)
+        copies.append(clone(found))
+    for path in copies[0].keys() & copies[1].keys():
+        if same_bits(copies[0][path], copies[1][path]) or category(copies[0][path]) not in ("float", "complex"):
+            continue
+        for found in results:
+            if found[path].layout == torch.strided and not any(overlaps(found[path], tensor) for tensor in inputs):
+                poison(found[path])
+    trial.case.restore()
+    problem = trial.unlike_first(trial.step(trial.batch(0)), 0)
+    return guard(
+        "outputs-poisoned", problem and f"after its results were overwritten, {problem}: they are kept, not computed"
+    )
+
+
+def memory_poisoned(trial: Trial, root: Path) -> Guard:
+    """Built and run again with NaN in all uninitialised memory, the program gives the same results."""
+    name = "memory-poisoned"
+    try:
+        with poisoned_memory(trial.case.device):
+            problem = _run_poisoned(trial, root)
+    except torch.OutOfMemoryError:
+        raise
+    except PROGRAM_ERRORS as error:
+        module = type(error).__module__
+        sentence = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+        if module.startswith(("torch._dynamo", "torch._inductor")):
+            return skipped(name, f"torch.compile can't work on poisoned memory: {sentence}")
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        problem = f"it raises {sentence} (line {last.lineno} of {Path(last.filename).name})"
+    return guard(
+        name, problem and f"with NaN in uninitialised memory, {problem}: memory is read that was never written"
+    )
+
+
+@contextmanager
+def poisoned_memory(device: torch.device) -> Iterator[None]:
+    """Fill what torch.empty and its kin return with NaN or the largest integer, from Python, C++ and backward alike."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = DETERMINISTIC.fill_uninitialized_memory
+    _poison_empties()
+    if device.type == "cuda":
+        _poison_free_memory(device)
+    try:
+        with warnings.catch_warnings():
+            # operators without a deterministic form say so; that is not what is looked for here
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        DETERMINISTIC.fill_uninitialized_memory = filled
+
+
+def _run_poisoned(trial: Trial, root: Path) -> str:
+    case = open_case(trial.case.plan, trial.case.planned.case, root, ring=len(trial.case.batches))
+    try:
+        return _compare(case, trial)
+    finally:
+        case.program.close()
+
+
+def _compare(case: OpenCase, trial: Trial) -> str:
+    # `build` sets global flags in both directions, and may have taken this one back
+    _poison_empties()
+    case.restore()
+    for index in range(trial.steps):
+        raw = case.step(case.place(index))
+        case.synchronize()
+        problem = unlike(case.outputs(raw), trial.first.outputs[index], trial.allowance)
+        if problem:
+            return f"step {index}: {problem}"
+    return ""
+
+
+def _poison_empties() -> None:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    DETERMINISTIC.fill_uninitialized_memory = True
+
+
+def _poison_free_memory(device: torch.device) -> None:
+    """NaN in blocks that extensions and compiled code get from the caching allocator, as far as a quarter of it allows."""
+    budget = torch.cuda.mem_get_info(device)[0] // 4
+    blocks = []
+    for size, count in FREED_BLOCKS:
+        for _ in range(min(count, budget // size)):
+            # 0xff in every byte is a NaN in float16, bfloat16, float32 and float64
+            blocks.append(torch.full((size,), 0xFF, dtype=torch.uint8, device=device))
+            budget -= size
+    blocks.clear()
+    torch.cuda.synchronize(device)

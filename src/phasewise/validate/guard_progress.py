@@ -1,0 +1,77 @@
+"""Guards on results that don't follow the inputs, or a state that doesn't follow the reference's. Nothing is run."""
+
+from __future__ import annotations
+
+import torch
+
+from phasewise.records.validate import Guard
+from phasewise.tensors import category, same_bits
+from phasewise.validate.compare import BASELINE_FLOOR, signal
+from phasewise.validate.trial import Trial, guard, skipped
+
+# half a step is missing where the state went this part of one step too short or too far
+HALF_A_STEP = 0.5
+
+
+def fresh_inputs(trial: Trial) -> Guard:
+    """Where the reference's output changes from step to step, so does the variant's."""
+    for step in range(1, len(trial.first.outputs)):
+        before, now = trial.first.outputs[step - 1], trial.first.outputs[step]
+        for name in now.keys() & before.keys() & trial.reference.outputs[step].keys():
+            old, new = trial.reference.outputs[step - 1].get(name), trial.reference.outputs[step][name]
+            if old is None or not _moves(old, new, trial):
+                continue
+            if same_bits(before[name], now[name]):
+                return guard(
+                    "fresh-inputs",
+                    f"output {name!r} is the same in steps {step - 1} and {step}, the reference's is not",
+                )
+    return guard("fresh-inputs", "")
+
+
+def state_moves(trial: Trial) -> Guard:
+    """The state goes as far along the reference's way as the reference, to within half a step."""
+    name = "state-moves"
+    if trial.first.state is None:
+        return guard(name, "")
+    if trial.reference.state is None:
+        return skipped(name, "the reference has no `state`, so this program's can't be compared; give it one")
+    slack = HALF_A_STEP / len(trial.first.outputs)
+    for key, end in trial.reference.state.items():
+        part = _part_of_the_way(trial, key, end)
+        if part is not None and not abs(part - 1) <= slack:
+            return guard(
+                name,
+                f"state {key!r} goes {part:.2f} of the reference's way in {len(trial.first.outputs)} steps: work is left out "
+                "or done twice",
+            )
+    return guard(name, "")
+
+
+def _part_of_the_way(trial: Trial, key: str, end: torch.Tensor) -> float | None:
+    """<move, reference's move> / |reference's move|^2: averages out rounding; None where there is nothing to tell."""
+    start, first = trial.reference.initial.get(key), trial.first.initial.get(key)
+    last = (trial.first.state or {}).get(key)
+    if key.startswith("grad/") or start is None or first is None or last is None:
+        return None
+    if category(end) != "float" or not start.shape == end.shape == first.shape == last.shape:
+        return None
+    way = (end.double() - start.double()).flatten()
+    move = (last.double() - first.double()).flatten()
+    # rounding of three steps may be a tenth of a way this short; one that is not finite says nothing either
+    if not bool(torch.isfinite(way).all()) or float(way.norm()) <= 4 * BASELINE_FLOOR * float(end.double().norm()):
+        return None
+    if not bool(torch.isfinite(move).all()):
+        return float("nan")
+    return float(move @ way / (way @ way))
+
+
+def _moves(old: torch.Tensor, new: torch.Tensor, trial: Trial) -> bool:
+    if old.shape != new.shape:
+        return True
+    if category(new) not in ("float", "complex"):
+        return not torch.equal(old, new)
+    if new.numel() == 0:
+        return False
+    change = float((new - old).abs().max())
+    return change > signal(float(new.abs().max()), trial.allowance)

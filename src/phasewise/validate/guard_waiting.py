@@ -1,0 +1,65 @@
+"""Guards on work that isn't done when the step says so, and on a clock that was tampered with."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from phasewise.records.validate import Guard
+from phasewise.tensors import all_same_bits
+from phasewise.validate.trial import Trial, guard
+
+# a thread that the step has left behind gets this long to finish
+JOIN_S = 1.0
+# and a thread that waits for work all the time, this long to change an output
+SETTLE_S = 0.05
+
+
+def outputs_waited_for(trial: Trial, sleep: Callable[[float], None] = time.sleep) -> Guard:
+    """Outputs read in order on the current stream are what they are once the whole device and all threads are done."""
+    # another batch first, so that a buffer that is filled late holds another result until then
+    trial.case.restore()
+    trial.step(trial.batch(1))
+    trial.case.restore()
+    placed = trial.place(trial.batch(0))
+    trial.case.synchronize()
+    raw = trial.case.step(placed)
+    if trial.case.program.sync is not None:
+        trial.case.program.sync()
+    early = trial.case.outputs(raw)
+    left = [thread for thread in threading.enumerate() if thread.ident not in trial.threads]
+    deadline = time.monotonic() + JOIN_S
+    for thread in left:
+        if thread is not threading.current_thread():
+            # a worker of a pool never ends: it gets the time to settle
+            thread.join(timeout=min(SETTLE_S, max(0.0, deadline - time.monotonic())))
+    if left:
+        sleep(SETTLE_S)
+    trial.case.synchronize()
+    late = trial.case.outputs(raw)
+    where = "other streams or threads" if trial.case.device.type == "cuda" else "threads"
+    problem = "" if all_same_bits(early, late) else f"outputs still change after the step: {where} are not waited for"
+    return guard("outputs-waited-for", problem)
+
+
+def clock_intact(trial: Trial) -> Guard:
+    """Nobody replaced what time is measured with."""
+    replaced = [name for name, before, now in zip(CLOCK, trial.clock, read_clock(), strict=True) if before is not now]
+    return guard("clock-intact", f"the program replaced {', '.join(replaced)}; leave it alone" if replaced else "")
+
+
+CLOCK = ("time.perf_counter", "time.perf_counter_ns", "time.monotonic", "torch.cuda.synchronize", "torch.cuda.Event")
+
+
+def read_clock() -> tuple[Any, ...]:
+    """The functions and classes that measuring relies on, in the order of `CLOCK`."""
+    return time.perf_counter, time.perf_counter_ns, time.monotonic, torch.cuda.synchronize, torch.cuda.Event
+
+
+def read_threads() -> frozenset[int]:
+    """Identifiers of the threads that run now."""
+    return frozenset(thread.ident for thread in threading.enumerate() if thread.ident is not None)

@@ -1,0 +1,50 @@
+"""Follow a program over K steps, each with a fresh canonical batch, and keep what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from phasewise.run.case import OpenCase
+
+Named = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trajectory:
+    """Canonical tensors on the CPU; `state` is None for a program without one."""
+
+    outputs: tuple[Named, ...]
+    initial: Named
+    state: Named | None
+
+
+def follow(case: OpenCase, steps: int) -> Trajectory:
+    """Load the initial state, then place, step and read `steps` times."""
+    case.restore()
+    initial = case.state()
+    outputs = []
+    for index in range(steps):
+        raw = case.step(case.place(index))
+        case.synchronize()
+        outputs.append(case.outputs(raw))
+    return Trajectory(
+        outputs=tuple(outputs), initial=initial, state=None if case.program.state is None else case.state()
+    )
+
+
+def save(trajectory: Trajectory, path: Path) -> None:
+    """Write it as plain tensors, for another process."""
+    tensors = {"outputs": [dict(one) for one in trajectory.outputs], "initial": dict(trajectory.initial)}
+    if trajectory.state is not None:
+        tensors["state"] = dict(trajectory.state)
+    torch.save(tensors, path)
+
+
+def load(path: Path) -> Trajectory:
+    """Read what `save` wrote."""
+    tensors = torch.load(path, weights_only=True)
+    return Trajectory(outputs=tuple(tensors["outputs"]), initial=tensors["initial"], state=tensors.get("state"))

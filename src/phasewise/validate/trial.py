@@ -1,0 +1,106 @@
+"""What a guard works with: the built program, what it gave the first time, and how much a repeat may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from phasewise.records.plan import Allowance
+from phasewise.records.validate import Guard, Outcome
+from phasewise.run.case import OpenCase
+from phasewise.tensors import clone, difference, same_bits
+from phasewise.validate.trajectory import Named, Trajectory
+
+# what a program, or a check, may raise because it is wrong; anything else ends the process and becomes a FAILED record
+PROGRAM_ERRORS = (
+    RuntimeError, ValueError, TypeError, ArithmeticError, AssertionError, LookupError, AttributeError,
+)  # fmt: skip
+
+# guards repeat the first steps only: a stale or cached result shows at once
+GUARD_STEPS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One open case with its first results; guards may step it as often as they like."""
+
+    case: OpenCase
+    # float64; of a sample of items where the case has one
+    reference: Trajectory
+    first: Trajectory
+    allowance: Allowance
+    # canonical batches that this program never saw, of the same seeds as its own
+    pristine: tuple[Named, ...]
+    # the clock and the threads as they were before the build
+    clock: tuple[Any, ...]
+    threads: frozenset[int]
+
+    @property
+    def steps(self) -> int:
+        return min(len(self.first.outputs), GUARD_STEPS)
+
+    def batch(self, index: int) -> dict[str, torch.Tensor]:
+        """A copy of a canonical batch, so that a guard can't spoil another's."""
+        return clone(self.pristine[index % len(self.pristine)])
+
+    def place(self, batch: Mapping[str, torch.Tensor]) -> Any:
+        assert self.case.program.place is not None, "fill_defaults has run"
+        return self.case.program.place(batch)
+
+    def raw_outputs(self, raw: Any) -> Mapping[str, torch.Tensor]:
+        """Canonical outputs that may still share memory with the program."""
+        assert self.case.program.outputs is not None, "fill_defaults has run"
+        return self.case.program.outputs(raw)
+
+    def step(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Place, step, wait, read."""
+        return self.read(self.case.step(self.place(batch)))
+
+    def read(self, raw: Any) -> dict[str, torch.Tensor]:
+        self.case.synchronize()
+        return self.case.outputs(raw)
+
+    def unlike_first(self, now: Named, index: int) -> str:
+        """A sentence if `now` is not what step `index` gave the first time; "" if it is."""
+        if index and (name := stale(now, self.first.outputs[index - 1], self.first.outputs[index])):
+            return f"step {index}: output {name!r} is bit for bit that of the step before"
+        problem = unlike(now, self.first.outputs[index], self.allowance)
+        return f"step {index}: {problem}" if problem else ""
+
+
+def guard(name: str, problem: str) -> Guard:
+    """PASS where there is no problem."""
+    return Guard(guard=name, outcome=Outcome.FAIL if problem else Outcome.PASS, message=problem)
+
+
+def skipped(name: str, reason: str) -> Guard:
+    """A guard that could not be set."""
+    return Guard(guard=name, outcome=Outcome.SKIPPED, message=reason)
+
+
+def unlike(now: Named, before: Named, allowance: Allowance) -> str:
+    """A sentence if two results of the same work differ by more than the tier allows; "" if they don't."""
+    if now.keys() != before.keys():
+        return f"the outputs are {', '.join(now) or 'none'}, they were {', '.join(before) or 'none'}"
+    for name, tensor in now.items():
+        found = difference(tensor, before[name], rtol=allowance.rtol, atol=allowance.atol)
+        if not found.within:
+            size = "" if found.max_abs is None else f" by up to {found.max_abs:.3g}"
+            return f"output {name!r} differs{size} from the first time" + (
+                f" ({found.problem})" if found.problem else ""
+            )
+    return ""
+
+
+def stale(now: Named, before: Named, expected: Named) -> str:
+    """Name of an output that is still the one before, where another was due; "" where there is none."""
+    for name in now.keys() & before.keys() & expected.keys():
+        if same_bits(now[name], before[name]) and not same_bits(expected[name], before[name]):
+            return name
+    return ""
+
+
+GuardFunction = Callable[[Trial], Guard]

@@ -1,0 +1,127 @@
+"""The validate stage: each case in a process of its own, then the sanitizer, which starts its own. Imports no torch."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phasewise.records.plan import Kind, PlannedCase, VariantPlan
+from phasewise.records.validate import CaseValidation, Outcome, Validation
+from phasewise.records.verdict import Failure, Reason
+from phasewise.run.isolated import run_isolated
+from phasewise.store import digest
+from phasewise.validate.group import run_group
+from phasewise.validate.outcomes import conclude, failed_case, find_validation, is_sound, skipped_case
+from phasewise.validate.sanitizer import run_sanitizer
+
+# the float64 reference on a CPU, the variant, its guards, and its checks may each take as long as a worker
+TIMEOUTS = 4
+
+# (plan, case, root, baseline, ancestor's plan) -> the record of one case
+ValidateCase = Callable[[VariantPlan, str, Path, CaseValidation | None, VariantPlan | None], CaseValidation]
+
+
+def validate_variant(
+    plan: VariantPlan,
+    plans: Mapping[str, VariantPlan],
+    validations: Mapping[str, Validation],
+    *,
+    root: Path,
+    machine: str,
+    commit: str,
+    validate_one: ValidateCase | None = None,
+) -> Validation:
+    """Validate every case of `plan`; a red gate, a skip and a dead process are finished jobs with the reason.
+
+    `plans` and `validations` hold those of its ancestors. `validate_one` stands in for the process of a case in tests.
+    """
+    one = validate_in_process if validate_one is None else validate_one
+    cases = []
+    for planned in plan.cases:
+        if plan.skip is not None:
+            cases.append(skipped_case(planned.case, Reason.NEEDS, plan.skip))
+            continue
+        baseline = _baseline(planned, plans, validations)
+        cases.append(one(plan, planned.case, root, baseline, _ancestor(planned, plans, validations)))
+    return Validation(
+        workload=plan.workload,
+        run=plan.run,
+        variant=plan.variant,
+        plan=digest(plan),
+        machine=machine,
+        commit=commit,
+        tier=plan.tier,
+        cases=_sanitize(plan, root, tuple(cases)),
+    )
+
+
+def validate_in_process(
+    plan: VariantPlan, case: str, root: Path, baseline: CaseValidation | None, ancestor: VariantPlan | None
+) -> CaseValidation:
+    """`case.validate_case` in fresh processes; one that fails, dies or takes too long gives a record with the reason."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "ancestor.pt"
+        followed = None
+        if ancestor is not None:
+            answer = _call("follow_plain", ancestor, case, root, file=str(file))
+            # without it, the record says that nothing beyond the sample was compared
+            followed = None if isinstance(answer, Failure) else {"variant": ancestor.variant, "file": str(file)}
+        known = None if baseline is None else msgspec.to_builtins(baseline)
+        answer = _call("validate_plain", plan, case, root, baseline=known, ancestor=followed)
+    return failed_case(case, answer) if isinstance(answer, Failure) else msgspec.convert(answer, CaseValidation)
+
+
+def _call(function: str, plan: VariantPlan, case: str, root: Path, **more: Any) -> Any | Failure:
+    target = f"phasewise.validate.child:{function}"
+    payload = {"plan": msgspec.to_builtins(plan), "case": case, "root": str(root), **more}
+    timeout_s = TIMEOUTS * plan.budget.timeout_s
+    if plan.ranks > 1 and function == "validate_plain":
+        return run_group(
+            target, payload, ranks=plan.ranks, environment=plan.environment, timeout_s=timeout_s, folder=root
+        )
+    planned = next(planned for planned in plan.cases if planned.case == case)
+    # on a CPU the float64 reference lives in the same memory, and the cap is not meant for it
+    limit = None if plan.device == "cpu" else planned.memory_limit_bytes
+    return run_isolated(
+        target, payload, environment=plan.environment, timeout_s=timeout_s, memory_bytes=limit, folder=root
+    )
+
+
+def _baseline(
+    planned: PlannedCase, plans: Mapping[str, VariantPlan], validations: Mapping[str, Validation]
+) -> CaseValidation | None:
+    for name in planned.ancestors:
+        if name in plans and plans[name].kind is Kind.BASELINE:
+            return find_validation(validations.get(name), planned.case)
+    return None
+
+
+def _ancestor(
+    planned: PlannedCase, plans: Mapping[str, VariantPlan], validations: Mapping[str, Validation]
+) -> VariantPlan | None:
+    """The nearest validated one that runs in a single process, where the reference covers a sample only."""
+    if planned.sample_items is None:
+        return None
+    for name in planned.ancestors:
+        sound = is_sound(find_validation(validations.get(name), planned.case))
+        if sound and name in plans and plans[name].ranks == 1:
+            return plans[name]
+    return None
+
+
+def _sanitize(plan: VariantPlan, root: Path, cases: tuple[CaseValidation, ...]) -> tuple[CaseValidation, ...]:
+    """Add the sanitizer's guards to the first case that has a result."""
+    if "sanitizer" not in plan.profilers or plan.device == "cpu" or plan.ranks > 1:
+        return cases
+    for index, found in enumerate(cases):
+        if found.failure is None:
+            guards = (*found.guards, *run_sanitizer(plan, found.case, root))
+            outcome, message = conclude(found.errors, guards, found.checks, found.fallbacks)
+            kept = found.message if found.outcome is Outcome.FAIL else message
+            changed = msgspec.structs.replace(found, guards=guards, outcome=outcome, message=kept)
+            return (*cases[:index], changed, *cases[index + 1 :])
+    return cases

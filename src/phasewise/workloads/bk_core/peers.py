@@ -1,0 +1,100 @@
+"""Other packages' nearest work: ONE tridiagonal solve (H - z) x = right in complex64, on a GPU.
+
+No library gives the diagonal of the inverse of a tridiagonal matrix. A route through a solver needs a right-hand side for each
+position, so the time of one solve is a lower bound of it. Their result is held to `reference.solve_tridiagonal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from phasewise.workloads.bk_core import reference
+from phasewise.workloads.bk_core.scan import diagonal_scan
+
+# cusparse<t>gtsvInterleavedBatch: 0 Thomas, 1 LU, 2 QR (cuSPARSE documentation)
+INTERLEAVED_ALGORITHM = 0
+
+
+def make_bands(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Lower, main and upper band of H - z, each complex (batch, length), 0 where a band has no entry."""
+    alpha, _ = reference.shift_and_couple(a, b, c, z)
+    rows = (a.shape[0], a.shape[1] - 1)
+    lower = torch.nn.functional.pad(c.expand(rows), (1, 0)).to(alpha.dtype)
+    upper = torch.nn.functional.pad(b.expand(rows), (0, 1)).to(alpha.dtype)
+    return lower, alpha, upper
+
+
+def _wrap_cusparse():
+    from cupy.cuda import device
+    from cupy_backends.cuda.libs import cusparse
+
+    handle = device.get_cusparse_handle()
+    cusparse.setStream(handle, torch.cuda.current_stream().cuda_stream)
+    return cusparse, handle
+
+
+def solve_strided(
+    lower: torch.Tensor, main: torch.Tensor, upper: torch.Tensor, right: torch.Tensor
+) -> Callable[[], torch.Tensor]:
+    """cuSPARSE cgtsv2StridedBatch: a step that overwrites and returns x; complex64 (batch, length), contiguous."""
+    cusparse, handle = _wrap_cusparse()
+    batch, length = main.shape
+    solution = right.clone()
+    sizes = (length, lower.data_ptr(), main.data_ptr(), upper.data_ptr(), solution.data_ptr(), batch, length)
+    size = cusparse.cgtsv2StridedBatch_bufferSizeExt(handle, *sizes)
+    buffer = torch.empty(max(size, 1), dtype=torch.uint8, device=main.device)
+
+    def step() -> torch.Tensor:
+        solution.copy_(right)
+        cusparse.cgtsv2StridedBatch(handle, *sizes, buffer.data_ptr())
+        return solution
+
+    return step
+
+
+def solve_interleaved(
+    lower: torch.Tensor, main: torch.Tensor, upper: torch.Tensor, right: torch.Tensor
+) -> Callable[[], torch.Tensor]:
+    """cuSPARSE cgtsvInterleavedBatch: a step that returns x as (batch, length).
+
+    The library wants position-major operands and destroys all four, so each step copies from transposed originals,
+    which are made here, outside the step.
+    """
+    cusparse, handle = _wrap_cusparse()
+    batch, length = main.shape
+    originals = torch.stack([operand.T for operand in (lower, main, upper, right)]).contiguous()
+    work = originals.clone()
+    pointers = [work[i].data_ptr() for i in range(4)]
+    size = cusparse.cgtsvInterleavedBatch_bufferSizeExt(handle, INTERLEAVED_ALGORITHM, length, *pointers, batch)
+    buffer = torch.empty(max(size, 1), dtype=torch.uint8, device=main.device)
+
+    def step() -> torch.Tensor:
+        work.copy_(originals)
+        cusparse.cgtsvInterleavedBatch(handle, INTERLEAVED_ALGORITHM, length, *pointers, batch, buffer.data_ptr())
+        return work[3].T
+
+    return step
+
+
+def solve_jax(
+    lower: torch.Tensor, main: torch.Tensor, upper: torch.Tensor, right: torch.Tensor
+) -> Callable[[], torch.Tensor]:
+    """jax.lax.linalg.tridiagonal_solve: a step that returns x, waited for, as (batch, length)."""
+    import jax
+
+    operands = [jax.dlpack.from_dlpack(operand.contiguous()) for operand in (lower, main, upper, right[..., None])]
+    solve = jax.jit(jax.lax.linalg.tridiagonal_solve)
+
+    def step() -> torch.Tensor:
+        return torch.from_dlpack(solve(*operands).block_until_ready())[..., 0]
+
+    return step
+
+
+def compile_scan() -> Callable[..., torch.Tensor]:
+    """`diagonal_scan` under torch.compile: the strongest form without a kernel of one's own."""
+    return torch.compile(diagonal_scan, dynamic=False)

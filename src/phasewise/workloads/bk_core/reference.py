@@ -1,0 +1,117 @@
+"""The diagonal of (H - z)^-1 in plain PyTorch: dense inverse, ratio recursion, and the textbook form that overflows.
+
+H = tridiag(c, a, b) has a on the diagonal, b above and c below it; alpha_i = a_i - z and k_i = b_i c_i. a is real
+(batch, length); b and c are real, shared (length - 1,) or batched (batch, length - 1). The dtype of a decides:
+float64 gives complex128 (the reference), float32 gives complex64 (the baseline). Positions are taken one by one,
+so these are slow; they are kept because there is nothing in them to get wrong.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from phasewise.records.errors import UserError
+
+
+def check_operands(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> None:
+    """Raise UserError where shapes, dtypes or z are not what this module's docstring says."""
+    if a.ndim != 2 or not a.is_floating_point():
+        raise UserError(f"bk_core a is {a.dtype} {tuple(a.shape)}: it must be a real (batch, length) tensor.")
+    batch, length = a.shape
+    couplings = max(length - 1, 0)
+    for name, tensor in (("b", b), ("c", c)):
+        if tuple(tensor.shape) not in ((couplings,), (batch, couplings)):
+            raise UserError(
+                f"bk_core {name} has shape {tuple(tensor.shape)}: it must be ({couplings},) or ({batch}, {couplings})."
+            )
+        if tensor.dtype != a.dtype or tensor.device != a.device:
+            raise UserError(
+                f"bk_core {name} is {tensor.dtype} on {tensor.device}: it must be {a.dtype} on {a.device}, as a is."
+            )
+    if z.imag == 0:
+        raise UserError(f"bk_core z = {z}: on the real axis G has poles; its imaginary part must not be 0.")
+
+
+def shift_and_couple(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """alpha = a - z, complex (batch, length), and k = b c, real (batch, length - 1)."""
+    k = (b * c).expand(a.shape[0], max(a.shape[1] - 1, 0))
+    return a - torch.tensor(z, dtype=a.dtype.to_complex(), device=a.device), k
+
+
+def left_pivots(alpha: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    """d_i = alpha_i - k_{i-1}/d_{i-1}: the pivots of elimination from the left."""
+    pivots = [alpha[:, 0]]
+    for i in range(1, alpha.shape[1]):
+        pivots.append(alpha[:, i] - k[:, i - 1] / pivots[-1])
+    return torch.stack(pivots, dim=1)
+
+
+def diagonal_ratio(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> torch.Tensor:
+    """G_ii = 1/(d_i + e_i - alpha_i) with the left pivots d and the right pivots e."""
+    alpha, k = shift_and_couple(a, b, c, z)
+    if a.numel() == 0:
+        return torch.empty_like(alpha)
+    right_pivots = left_pivots(alpha.flip(1), k.flip(1)).flip(1)
+    return 1 / (left_pivots(alpha, k) + right_pivots - alpha)
+
+
+def diagonal_causal(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> torch.Tensor:
+    """1/d_i: the last diagonal entry of (H_{0..i} - z)^-1, which no later position can change."""
+    alpha, k = shift_and_couple(a, b, c, z)
+    return torch.empty_like(alpha) if a.numel() == 0 else 1 / left_pivots(alpha, k)
+
+
+def diagonal_textbook(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> torch.Tensor:
+    """G_ii = theta_i phi_{i+1}/theta_N with unscaled determinants, which grow like |root|^N.
+
+    Not for use: in complex64 it overflows from about 128 positions on, in complex128 from about 960.
+    """
+    alpha, k = shift_and_couple(a, b, c, z)
+    if a.numel() == 0:
+        return torch.empty_like(alpha)
+    theta = _determinants(alpha, k)
+    phi = _determinants(alpha.flip(1), k.flip(1)).flip(1)
+    return theta[:, :-1] * phi[:, 1:] / theta[:, -1:]
+
+
+def _determinants(alpha: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    # theta_0 = 1, theta_1 = alpha_0, theta_{i+1} = alpha_i theta_i - k_{i-1} theta_{i-1}
+    theta = [torch.ones_like(alpha[:, 0]), alpha[:, 0]]
+    for i in range(1, alpha.shape[1]):
+        theta.append(alpha[:, i] * theta[-1] - k[:, i - 1] * theta[-2])
+    return torch.stack(theta, dim=1)
+
+
+def dense_matrix(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> torch.Tensor:
+    """H - z as complex (batch, length, length): for small lengths."""
+    alpha, _ = shift_and_couple(a, b, c, z)
+    rows = (a.shape[0], max(a.shape[1] - 1, 0))
+    above = torch.diag_embed(b.expand(rows), offset=1)[:, : a.shape[1], : a.shape[1]]
+    below = torch.diag_embed(c.expand(rows), offset=-1)[:, : a.shape[1], : a.shape[1]]
+    return torch.diag_embed(alpha) + above + below
+
+
+def diagonal_dense(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> torch.Tensor:
+    """The diagonal of the dense inverse: for small lengths."""
+    if a.numel() == 0:
+        return torch.empty(a.shape, dtype=a.dtype.to_complex(), device=a.device)
+    return torch.linalg.inv(dense_matrix(a, b, c, z)).diagonal(dim1=1, dim2=2)
+
+
+def solve_tridiagonal(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex, right: torch.Tensor
+) -> torch.Tensor:
+    """x with (H - z) x = right, complex (batch, length), by elimination without pivoting: what the peers are held to."""
+    alpha, k = shift_and_couple(a, b, c, z)
+    rows = (a.shape[0], max(a.shape[1] - 1, 0))
+    above, below = b.expand(rows), c.expand(rows)
+    pivots = left_pivots(alpha, k)
+    eliminated = [right[:, 0]]
+    for i in range(1, a.shape[1]):
+        eliminated.append(right[:, i] - below[:, i - 1] / pivots[:, i - 1] * eliminated[-1])
+    solution = [eliminated[-1] / pivots[:, -1]]
+    for i in range(a.shape[1] - 2, -1, -1):
+        solution.append((eliminated[i] - above[:, i] * solution[-1]) / pivots[:, i])
+    return torch.stack(solution[::-1], dim=1)

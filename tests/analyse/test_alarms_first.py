@@ -1,0 +1,99 @@
+"""What an author has to know first is said in one sentence each."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic_run import Phase, make_run, predict
+
+from phasewise.records.analyse import CaseAnalysis, Finding, VariantAnalysis
+from phasewise.records.plan import PlannedTarget
+from phasewise.records.validate import Outcome
+from phasewise.records.verdict import Failure, Reason
+
+
+def alarms(*phases: Phase, **more: object) -> str:
+    return "\n".join(make_run(*phases, **more).analyse()[0].alarms)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [
+        Phase(name="a", speedup=0.7),
+        Phase(name="a", outcome=Outcome.FAIL, message="gradient of w is off"),
+        Phase(name="a", failure=Failure(reason=Reason.CRASH, message="boom")),
+    ],
+)
+def test_a_kept_phase_that_lost_should_not_be_kept(phase: Phase) -> None:
+    told = alarms(phase)
+    assert "a is kept and" in told and "set keep=False" in told
+
+
+def test_a_phase_that_is_not_kept_may_lose() -> None:
+    assert "set keep=False" not in alarms(Phase(name="a", speedup=0.7, keep=False))
+
+
+def test_a_kept_phase_that_changes_nothing_is_mentioned() -> None:
+    assert "a is kept and changes nothing in main" in alarms(Phase(name="a"))
+
+
+def test_a_gate_that_did_not_refuse_is_the_first_alarm() -> None:
+    found = make_run(Phase(name="slow", speedup=0.5), Phase(name="bad", must="INVALID")).analyse()[0].alarms
+    assert found[0].startswith("02-bad in main: the gate had to refuse it")
+
+
+def test_records_of_two_machines_are_named() -> None:
+    told = alarms(Phase(name="a", speedup=2.0, machine="another GPU"))
+    assert "records come from 2 machines" in told and "another GPU" in told
+
+
+def test_a_missing_record_is_a_hole() -> None:
+    assert "01-a: no measurement record" in alarms(Phase(name="a", has_measurement=False))
+    assert "01-a" not in alarms(Phase(name="a", untimed="needs CUDA", has_measurement=False))
+
+
+def test_a_control_that_leaves_out_one_is_told() -> None:
+    assert "its interval leaves out 1" in alarms(Phase(name="a", speedup=2.0), aa=1.05)
+    assert "leaves out 1" not in alarms(Phase(name="a", speedup=2.0))
+    assert "has no A/A control" in alarms(Phase(name="a", speedup=2.0), has_control=False)
+
+
+@pytest.mark.parametrize(("outcome", "is_told"), [("absent", True), ("found", False), ("abstained", False)])
+def test_a_reason_that_the_parents_profile_lacks_is_told(outcome: str, is_told: bool) -> None:
+    run = make_run(Phase(name="a", speedup=2.0, because="launch-gaps"))
+    findings = (Finding(finding="launch-gaps", outcome=outcome),)
+    run.analyses["00-baseline"] = VariantAnalysis(
+        workload="toy", run="full-h200", variant="00-baseline", cases=(CaseAnalysis(case="main", findings=findings),)
+    )
+    assert ("says it answers launch-gaps" in "\n".join(run.analyse()[0].alarms)) is is_told
+
+
+def test_a_target_without_a_value_is_told() -> None:
+    goal = PlannedTarget(
+        name="energy", metric="energy_j_per_item", case="main", against="absolute", minimum=1.0, better="lower"
+    )
+    assert "target 'energy' has no value" in alarms(Phase(name="a", speedup=2.0), targets=(goal,))
+
+
+def test_a_baseline_that_only_lacks_what_a_phase_gives_is_no_alarm() -> None:
+    oom = Failure(reason=Reason.OUT_OF_MEMORY, message="no room")
+    dead = Phase(name="baseline", failure=oom)
+    assert "the baseline is FAILED" in alarms(Phase(name="a", failure=oom), baseline=dead)
+    assert "the baseline is FAILED" not in alarms(Phase(name="a", parent_failure=oom), baseline=dead)
+
+
+def test_the_ledger_scores_what_was_predicted() -> None:
+    run = make_run(Phase(name="a", speedup=2.0), Phase(name="b", speedup=1.5), Phase(name="c", outcome=Outcome.FAIL))
+    run.analyses["00-baseline"] = predict("a", "01-a", "00-baseline", 1.8, 2.4)
+    run.analyses["01-a"] = predict("b", "02-b", "01-a", 3.0, 4.0)
+    run.analyses["02-b"] = predict("c", "03-c", "02-b", 1.1, 1.2, finding="fusible-chain")
+    analysis, ledger = run.analyse()
+    covered = {score.prediction.phase: score.covered for score in ledger.scores}
+    assert covered == {"a": True, "b": False, "c": None}
+    rules = {rule.finding: rule for rule in ledger.rules}
+    assert (rules["launch-gaps"].predictions, rules["launch-gaps"].covered) == (2, 1)
+    assert rules["fusible-chain"].predictions == 0 and rules["fusible-chain"].median_bias is None
+    bias = {score.prediction.phase: score.bias for score in ledger.scores}
+    # 1.5 where the middle of the prediction is 3.46
+    assert bias["b"] == pytest.approx(-0.837, abs=0.01)
+    row = next(row for row in analysis.cases[0].rows if row.phase == "a")
+    assert row.predicted is not None and row.predicted.high == 2.4

@@ -1,0 +1,49 @@
+"""A risk is settled by its check, or says that nobody can check it."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic_run import Phase, make_run
+
+from phasewise.records.plan import PlannedRisk
+from phasewise.records.validate import CheckResult, Outcome
+
+DRIFT = PlannedRisk(title="It drifts", probability="low", impact="high", check="drift")
+TASTE = PlannedRisk(title="Users notice", probability="10 %", impact="low", by_hand="nobody can check that")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (Outcome.PASS, "did not come true"),
+        (Outcome.FAIL, "came true"),
+        (Outcome.SKIPPED, "not checked"),
+        (Outcome.FALLBACK, "not checked"),
+    ],
+)
+def test_the_check_decides(outcome: Outcome, told: str) -> None:
+    check = CheckResult(check="drift", outcome=outcome, message="energy stays within 1e-3")
+    row = make_run(Phase(name="a", risks=(DRIFT,), checks=(check,))).rows()["a"]
+    (risk,) = row.risks
+    assert (risk.title, risk.outcome) == ("It drifts", told)
+    assert "energy stays within 1e-3" in risk.evidence
+
+
+def test_a_check_that_did_not_run_leaves_the_risk_open() -> None:
+    (risk,) = make_run(Phase(name="a", risks=(DRIFT,), message="the kernel fell back")).rows()["a"].risks
+    assert risk.outcome == "not checked"
+    assert risk.evidence == "drift did not run: the kernel fell back"
+
+
+def test_what_nobody_can_check_is_by_hand() -> None:
+    (risk,) = make_run(Phase(name="a", risks=(TASTE,))).rows()["a"].risks
+    assert (risk.outcome, risk.evidence) == ("by hand", "nobody can check that")
+
+
+def test_risks_of_the_workload_are_settled_at_the_end_of_the_stack() -> None:
+    passed = CheckResult(check="drift", outcome=Outcome.PASS, message="fine")
+    failed = CheckResult(check="drift", outcome=Outcome.FAIL, message="not fine")
+    analysis, _ = make_run(
+        Phase(name="a", checks=(failed,)), Phase(name="b", checks=(passed,)), risks=(DRIFT, TASTE)
+    ).analyse()
+    assert [risk.outcome for risk in analysis.risks] == ["did not come true", "by hand"]

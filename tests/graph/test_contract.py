@@ -1,0 +1,200 @@
+"""The whole graph on one small workload for each shape of the contract, and what each of them is there to show."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from graph.projects import CONTRACT, REPOSITORY, make_project, unreadable
+
+SHAPES = sorted(path.stem for path in CONTRACT.glob("*.py"))
+SUMMARY = json.loads((REPOSITORY / "src/phasewise/analyse/summary.schema.json").read_text())
+
+
+@pytest.fixture
+def run_shape(tmp_path):
+    """Run the graph on a contract workload, and see that everything that was planned is on record."""
+
+    def run(name, **options):
+        project = make_project(tmp_path / "project", {name: CONTRACT / f"{name}.py"}, **options)
+        project.run()
+        story = project.read(name, "", "plan")
+        for row in story["variants"]:
+            wanted = {"plan", "capture.plan", "measure"} | (set() if row["kind"] == "aa" else {"validate"})
+            wanted |= {"profile", "analyse"} if row["kind"] in ("baseline", "phase") else set()
+            found = {path.name.removesuffix(".json") for path in project.records(name, row["variant"]).glob("*.json")}
+            assert wanted <= found, row["variant"]
+        assert not unreadable(project.folder.rglob("*.json"))
+        jsonschema.validate(project.summary(name), SUMMARY)
+        assert "Traceback" not in project.page(name)
+        return project
+
+    return run
+
+
+def gates(project, name):
+    """Outcome of each variant in each case."""
+    story = project.read(name, "", "plan")
+    return {
+        (row["variant"], case["case"]): case["outcome"]
+        for row in story["variants"]
+        if row["kind"] != "aa"
+        for case in project.read(name, row["variant"], "validate")["cases"]
+    }
+
+
+def phase_row(summary, phase, case=None):
+    """A phase's row in the summary, of the headline case by default."""
+    found = summary if case is None else next(one for one in summary["cases"] if one["case"] == case)
+    return next(row for row in found["phases"] if row["phase"] == phase)
+
+
+def steps_of(project, name, variant):
+    """Arms with their samples that were taken of the only case."""
+    case = project.read(name, variant, "measure")["cases"][0]
+    return {sample["arm"] for taken in case["rounds"] for sample in taken["samples"]}
+
+
+def test_every_shape_of_work_has_a_test_here():
+    named = {name.removeprefix("test_shape_") for name in globals() if name.startswith("test_shape_")}
+    assert named == set(SHAPES) and len(SHAPES) == 11
+
+
+def test_shape_training(run_shape):
+    """A training step: outputs, gradients and optimizer state are held against the reference, and it resumes."""
+    project = run_shape("training")
+    assert set(gates(project, "training").values()) == {"pass"}
+    top = project.case("training", "01-foreach", "validate", "train-step")
+    errors = {(error["kind"], error["name"]) for error in top["errors"]}
+    assert {("output", "loss"), ("state", "w1"), ("state", "moment/w1"), ("gradient", "w1")} <= errors
+    assert {check["check"]: check["outcome"] for check in top["checks"]} == {"resume": "pass"}
+    assert not project.case("training", "02-accumulate", "validate", "train-step")["checks"]
+    assert phase_row(project.summary("training"), "foreach")["risks"] == [
+        {"title": "Resume differs", "outcome": "did not come true"}
+    ]
+    rate = project.summary("training")["targets"][0]
+    assert rate["metric"] == "items_per_s" and rate["value"] > 1 and rate["level"] == "minimum"
+
+
+def test_shape_two_cases(run_shape):
+    """A phase touches its own case alone, and the other case's parent stays the baseline."""
+    project = run_shape("two_cases")
+    assert set(gates(project, "two_cases")) >= {("01-vectorised", "rows"), ("02-inplace", "scale")}
+    assert ("01-vectorised", "scale") not in gates(project, "two_cases")
+    summary = project.summary("two_cases")
+    assert phase_row(summary, "inplace", "scale")["parent"] == "00-baseline"
+    assert phase_row(summary, "inplace", "scale")["switches"] == {"inplace": True, "vectorised": False}
+    assert phase_row(summary, "inplace", "rows")["reason"] == "case-not-chosen"
+    assert {case["case"]: case["stack"]["variant"] for case in summary["cases"]} == {
+        "rows": "01-vectorised",
+        "scale": "02-inplace",
+    }
+    # the control repeats the last kept variant of each case
+    twins = {case["case"]: case["parent"] for case in project.read("two_cases", "aa", "plan")["cases"]}
+    assert twins == {"rows": "01-vectorised", "scale": "02-inplace"}
+
+
+def test_shape_alternatives(run_shape):
+    """An alternative is measured and not built upon; what the gate has to refuse is refused, and never timed."""
+    project = run_shape("alternatives")
+    summary = project.summary("alternatives")
+    assert phase_row(summary, "einsum")["kept"] is False
+    assert phase_row(summary, "matmul")["parent"] == "00-baseline"
+    assert phase_row(summary, "matmul")["status"] == "FASTER"
+    half = phase_row(summary, "half")
+    assert (half["status"], half["reason"], half["validation"]) == ("INVALID", "expected-invalid", "fail")
+    assert half["time_s"] is None and not project.read("alternatives", "03-half", "measure")["cases"][0]["rounds"]
+    assert summary["stack"]["variant"] == "02-matmul"
+
+
+def test_shape_layout(run_shape):
+    """Another layout inside, canonical outputs outside; placing the batch counts, and is on record by itself."""
+    project = run_shape("layout", exporters=["torch-export"])
+    assert set(gates(project, "layout").values()) == {"pass"}
+    arm = project.case("layout", "01-columns", "measure", "points")["arms"][-1]
+    assert arm["variant"] == "01-columns" and min(arm["place_s"]) > 0
+    # a program without a module is no reason to stop
+    export = project.read("layout", "01-columns", "export")["results"][0]
+    assert (export["target"], export["status"]) == ("torch-export", "skipped")
+
+
+def test_shape_memory(run_shape):
+    """What runs out of memory is a result; what runs in its place is ENABLED."""
+    project = run_shape("memory")
+    summary = project.summary("memory")
+    failed = project.case("memory", "00-baseline", "measure", "pairs")["arms"][-1]["failure"]
+    assert failed["reason"] == "oom"
+    assert summary["baseline"]["status"] == "FAILED" and summary["baseline"]["time_s"] is None
+    row = phase_row(summary, "by-rows")
+    assert (row["status"], row["reason"]) == ("ENABLED", "parent-cannot-run")
+    assert row["time_s"] > 0 and row["speedup_baseline"] is None
+    assert row["peak_memory_bytes"] < 400_000_000
+
+
+def test_shape_group(run_shape):
+    """Two processes are one arm: both are timed, the slower one counts."""
+    project = run_shape("group")
+    assert set(gates(project, "group").values()) == {"pass"}
+    arms = {arm["variant"]: arm for arm in project.case("group", "01-two-ranks", "measure", "sum")["arms"]}
+    assert arms["01-two-ranks"]["ranks"] == 2 and arms["00-baseline"]["ranks"] == 1
+    assert arms["01-two-ranks"]["failure"] is None
+    assert {"variant", "parent"} <= steps_of(project, "group", "01-two-ranks")
+    efficiency = project.summary("group")["targets"][0]
+    assert efficiency["metric"] == "scaling_efficiency" and 0 < efficiency["value"] < 2
+
+
+def test_shape_slow(run_shape):
+    """A baseline that is too slow is measured at two smaller shapes, and the ratio to it is a product."""
+    project = run_shape("slow", measure={"slow_step_s": 0.02})
+    base = project.case("slow", "00-baseline", "measure", "rows")
+    assert [point["items"] for point in base["scale"]] == [2000, 4000] and not base["rounds"]
+    row = phase_row(project.summary("slow"), "vectorised")
+    assert row["chained"] is True
+    assert row["speedup_baseline"]["estimate"] > 2
+    assert row["validation"] == "pass"
+
+
+def test_shape_prepared(run_shape):
+    """What prepare made is on record with its hash, and read by every later stage."""
+    project = run_shape("prepared")
+    (artifact,) = project.read("prepared", "", "prepare")["artifacts"]
+    assert artifact["path"] == "data/prepared/table.npy" and len(artifact["sha256"]) == 64
+    assert set(gates(project, "prepared").values()) == {"pass"}
+    assert phase_row(project.summary("prepared"), "gather")["status"] == "FASTER"
+
+
+def test_shape_sampling(run_shape):
+    """A sampler's counts are state; its draws are the reference's, and fit their distribution."""
+    project = run_shape("sampling")
+    found = project.case("sampling", "01-search", "validate", "draw")
+    assert found["outcome"] == "pass"
+    assert ("state", "counts") in {(error["kind"], error["name"]) for error in found["errors"]}
+    (check,) = found["checks"]
+    assert (check["check"], check["outcome"]) == ("chi-square", "pass")
+    assert check["numbers"]["statistic"]["value"] > 0
+
+
+def test_shape_peered(run_shape):
+    """A peer that works on a thread of its own is waited for, validated, and set against our last variant."""
+    project = run_shape("peered")
+    assert gates(project, "peered")["peer-numpy-thread", "rows"] == "pass"
+    (peer,) = project.summary("peered")["peers"]
+    assert peer["name"] == "numpy-thread" and peer["variant"] == "01-vectorised"
+    assert peer["time_s"] > 0 and peer["ratio"]["low"] <= peer["ratio"]["estimate"] <= peer["ratio"]["high"]
+    assert project.summary("peered")["targets"][0]["against"] == "numpy-thread"
+    assert project.summary("peered")["targets"][0]["value"] == pytest.approx(peer["ratio"]["estimate"])
+
+
+def test_shape_checked(run_shape):
+    """Numbers and charts of a check reach the report, and a target may stand on one of its numbers."""
+    project = run_shape("checked")
+    (check,) = project.case("checked", "01-fused", "validate", "window")["checks"]
+    drift = check["numbers"]["drift"]["value"]
+    assert 0 < drift < 0.02 and len(check["chart"]["series"][0]["y"]) == 8
+    target = project.summary("checked")["targets"][0]
+    assert target["metric"] == "drift" and target["value"] == pytest.approx(drift)
+    assert target["level"] in ("minimum", "target")
+    page = project.page("checked")
+    assert "energy-drift" in page and "Energy" in page and "oscillator" in page
+    assert "Users notice" in page and "nobody can check that here" in page

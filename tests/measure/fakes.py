@@ -1,0 +1,149 @@
+"""Arms without processes, on a clock that only they move."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from phasewise.measure.driver import ArmDriver, Entrant
+from phasewise.measure.neighbours import Look
+from phasewise.measure.sampling import Tools
+from phasewise.records.verdict import Failure, Reason
+from phasewise.run.death import ProcessFailed
+
+OPENING_S = 3.0
+
+
+@dataclass
+class Clock:
+    """Seconds that pass only when told to; numbers the processes that were started."""
+
+    seconds: float = 0.0
+    # every call of every arm, in order: (arm, call, argument)
+    calls: list[tuple[str, str, int]] = field(default_factory=list)
+    alive: set[int] = field(default_factory=set)
+    # those that have built something
+    built: set[int] = field(default_factory=set)
+    started: int = 0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def count(self, arm: str, call: str) -> int:
+        return sum(entry[:2] == (arm, call) for entry in self.calls)
+
+
+@dataclass
+class FakeArm:
+    """A process that takes `step_s` a step, give or take `noise` a block and `luck` a process."""
+
+    clock: Clock
+    name: str
+    step_s: float = 1e-3
+    noise: float = 0.002
+    luck: float = 0.0
+    items: float = 1.0
+    # a failure at the `fails_at`-th call of `fails_in`
+    fails_in: str = ""
+    fails_at: int = 1
+    reason: Reason = Reason.CRASH
+    # out of memory where more than so many processes have built something
+    most_built: int = 99
+    # first steps are slower by this, halving every hundred steps
+    cold_start: float = 0.0
+    sensors: Callable[[int], dict[str, Any]] = lambda block: {}
+    held: bool | None = True
+
+    def __post_init__(self) -> None:
+        self.number = self.clock.started
+        self.clock.started += 1
+        self.clock.alive.add(self.number)
+        self.random = random.Random(self.number)
+        self.factor = 1.0 + self.luck * self.random.gauss(0, 1)
+        self.steps = 0
+        self.blocks = 0
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (self.number,)
+
+    def open(self) -> dict[str, Any]:
+        self._call("open")
+        self.clock.built.add(self.number)
+        if len(self.clock.built) > self.most_built:
+            self.close()
+            raise ProcessFailed(Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory"))
+        self.clock.seconds += OPENING_S
+        return {"build_s": 2.0, "first_step_s": 1.0, "items": self.items, "version": "", "idle_power_w": None}
+
+    def block(self, steps: int, settle: int) -> dict[str, Any]:
+        self._call("block", steps)
+        self.blocks += 1
+        for _ in range(settle):
+            self.clock.seconds += self._step()
+        wall = steps * self.step_s * self.factor * (1.0 + self.random.gauss(0, self.noise))
+        self.clock.seconds += wall
+        return {"steps": steps, "wall_s": wall, **self.sensors(self.blocks)}
+
+    def singles(self, count: int) -> list[float]:
+        self._call("singles", count)
+        times = [self._step() for _ in range(count)]
+        self.clock.seconds += sum(times)
+        return times
+
+    def placing(self, count: int) -> list[float]:
+        self._call("placing", count)
+        return [1e-5] * count
+
+    def energy(self, steps: int) -> tuple[float, float] | None:
+        self._call("energy", steps)
+        self.clock.seconds += steps * self.step_s
+        return steps * self.step_s, steps * self.step_s * 500.0
+
+    def check(self) -> bool | None:
+        self._call("check")
+        return self.held
+
+    def memory(self) -> tuple[int, str]:
+        self._call("memory")
+        return 1000 + self.number, "host-resident"
+
+    def close(self) -> None:
+        self.clock.alive.discard(self.number)
+        self.clock.built.discard(self.number)
+
+    def _step(self) -> float:
+        self.steps += 1
+        slower = 1.0 + self.cold_start * 0.5 ** (self.steps / 100)
+        return self.step_s * self.factor * slower * (1.0 + self.random.gauss(0, self.noise))
+
+    def _call(self, call: str, argument: int = 0) -> None:
+        self.clock.calls.append((self.name, call, argument))
+        if call == self.fails_in and self.clock.count(self.name, call) >= self.fails_at:
+            self.close()
+            raise ProcessFailed(Failure(reason=self.reason, message=f"{self.name} broke"))
+
+
+@dataclass
+class Quiet:
+    """Nobody else is there."""
+
+    def look(self, workers: Iterable[int]) -> Look:
+        return Look(load=0.0, processes=0)
+
+
+def tools(clock: Clock, seed: int = 0) -> Tools:
+    return Tools(watch=Quiet(), now=clock.now, seed=seed)
+
+
+def entrant(clock: Clock, arm: str, *, entry: dict[str, Any] | None = None, **fake: Any) -> Entrant:
+    """An arm of a fake; `entry` are fields of the entrant."""
+    return Entrant(arm=arm, variant=f"v-{arm}", start=lambda: FakeArm(clock, arm, **fake), **(entry or {}))
+
+
+def in_turn(drivers: Iterable[ArmDriver]) -> Callable[[], ArmDriver]:
+    """A `start` that gives one driver after the other."""
+    waiting: Iterator[ArmDriver] = iter(drivers)
+    return lambda: next(waiting)

@@ -1,0 +1,54 @@
+"""The doctor with fake processes: what it calls an alarm, and what it finds."""
+
+from __future__ import annotations
+
+from measure.fakes import Clock, FakeArm, Quiet
+from phasewise.measure.doctor import describe_doctor, examine_with
+from phasewise.measure.progress import Silent
+from phasewise.records.machine import Doctor, Machine, Tool
+
+MACHINE = Machine(
+    device="cpu", kind="cpu", name="Some CPU", tools=(Tool(name="ncu", available=False, reason="gone", cure="get it"),)
+)
+
+
+def examine(clock: Clock, *, planted: float | None = None, seconds: float = 1e6, luck: float = 0.002) -> Doctor:
+    def start(units: int) -> FakeArm:
+        return FakeArm(clock, f"units {units}", step_s=units * 1e-5, luck=luck, noise=0.005)
+
+    return examine_with(
+        start,
+        MACHINE,
+        repeats=20,
+        planted=planted,
+        seconds=seconds,
+        watch=Quiet(),
+        progress=Silent(),
+        now=clock.now,
+    )
+
+
+def test_a_planted_slowdown_beyond_the_noise_is_found_and_a_program_is_itself() -> None:
+    clock = Clock()
+    found = examine(clock, planted=0.05)
+    assert found.planted_slowdown == 0.05 and found.planted_repeats == 20 and found.planted_found >= 18
+    assert found.floor is not None and 0.0 < found.floor < 0.02
+    assert found.aa is not None and 0.99 < found.aa.low <= found.aa.estimate <= found.aa.high < 1.01
+    assert int(found.notes[0].split()[1]) <= 1 and "20 comparisons" in found.notes[0]
+    assert not clock.alive
+
+
+def test_without_a_size_the_planted_slowdown_clears_the_floor_of_this_machine() -> None:
+    found = examine(Clock(), luck=0.02)
+    assert found.floor is not None and found.planted_slowdown > 2 * found.floor
+    assert found.planted_found >= 15
+
+
+def test_time_that_runs_out_leaves_fewer_comparisons() -> None:
+    found = examine(Clock(), planted=0.05, seconds=60.0)
+    assert 1 <= found.planted_repeats < 20
+
+
+def test_the_description_says_what_is_missing_and_the_cure() -> None:
+    text = describe_doctor(examine(Clock(), planted=0.05))
+    assert "ncu: gone; get it" in text and "planted slow-down of 5.0%" in text and "floor" in text

@@ -1,0 +1,150 @@
+"""The stage and `compare` with real processes, on tiny programs."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from phasewise.measure import compare, measure_variant
+from phasewise.measure.compare import name_function
+from phasewise.measure.neighbours import Watch, watch_machine
+from phasewise.measure.progress import Silent, Stream
+from phasewise.model.ratios import estimate_speedup, step_times
+from phasewise.records.errors import UserError
+from phasewise.records.measure import Measurement
+from phasewise.records.plan import Budget, Kind, VariantPlan
+from phasewise.records.validate import CaseValidation, Outcome, Validation
+from phasewise.store import decode, digest, encode
+from run.programs import plan_program, write_program
+
+FUNCTIONS = """
+import torch
+
+def make(n):
+    return torch.ones(n)
+
+def short(x):
+    print("noise")
+    return x.sum()
+
+def long(x):
+    for _ in range(50):
+        x = x * 1.0
+    return x.sum()
+
+def broken(x):
+    raise ValueError("no")
+"""
+QUICK = Budget(min_rounds=6, max_rounds=6, min_sets=1, max_sets=1, block_s=0.005, timeout_s=60.0)
+
+
+def gate(variant: str) -> Validation:
+    return Validation(
+        workload="matrix", run="tiny-cpu", variant=variant, plan="", machine="", commit="", tier="strict",
+        cases=(CaseValidation(case="only", outcome=Outcome.PASS),),
+    )  # fmt: skip
+
+
+def measure(folder: Path, plan: VariantPlan, *others: VariantPlan) -> Measurement:
+    write_program(folder)
+    plans = {item.variant: item for item in (plan, *others)}
+    gates = {name: gate(name) for name in plans}
+    return measure_variant(plan, plans, gates, root=folder, machine="m", commit="c", progress=Silent())
+
+
+def child_of(parent: VariantPlan, mode: str) -> VariantPlan:
+    plan = plan_program(mode)
+    ancestors = (parent.variant,)
+    case = msgspec.structs.replace(plan.cases[0], parent=parent.variant, ancestors=ancestors)
+    return msgspec.structs.replace(plan, kind=Kind.PHASE, variant=f"01-{mode}", cases=(case,))
+
+
+def test_a_phase_is_measured_beside_its_parent_and_the_record_survives_the_disk(tmp_path: Path) -> None:
+    parent = plan_program("good")
+    plan = child_of(parent, "other")
+    record = measure(tmp_path, plan, parent)
+    assert decode(encode(record), Measurement, "here") == record
+    assert record.plan == digest(plan)
+    (case,) = record.cases
+    assert [arm.arm for arm in case.arms] == ["parent", "variant"]
+    assert len(case.rounds) == 4 and all(len(taken.samples) == 2 for taken in case.rounds)
+    variant = case.arms[1]
+    assert variant.items == 8 and variant.outputs_held and len(variant.step_s) >= 5 and len(variant.place_s) == 10
+    ratio = estimate_speedup(case, plan.budget)
+    assert ratio is not None and 0.1 < ratio.estimate < 10
+
+
+def test_a_variant_that_crashes_is_on_record_and_costs_itself_only(tmp_path: Path) -> None:
+    parent = plan_program("good")
+    record = measure(tmp_path, child_of(parent, "raises"), parent)
+    parent_arm, variant = record.cases[0].arms
+    assert parent_arm.failure is None
+    assert variant.failure is not None and "third step is cursed" in variant.failure.message
+
+
+def test_a_baseline_too_slow_for_its_shape_is_measured_at_smaller_ones(tmp_path: Path) -> None:
+    plan = plan_program("good", baseline_at=({"n": 4}, {"n": 6}))
+    (case,) = measure(tmp_path, plan).cases
+    assert [(point.shape, point.items) for point in case.scale] == [({"n": 4}, 4.0), ({"n": 6}, 6.0)]
+    assert all(wall > 0 for point in case.scale for wall in point.wall_s)
+    assert case.rounds == () and step_times(case, "variant") == []
+
+
+def test_compare_tells_the_faster_function_and_reads_well(tmp_path: Path) -> None:
+    file = tmp_path / "two.py"
+    file.write_text(FUNCTIONS)
+    found = compare(
+        {"long": f"{file}:long", "short": f"{file}:short", "broken": f"{file}:broken"},
+        setup=f"{file}:make",
+        arguments={"n": 64},
+        device="cpu",
+        budget=QUICK,
+    )
+    ratio = found.ratios["short"]
+    assert ratio is not None and ratio.low > 1.5
+    assert found.ratios["broken"] is None
+    text = str(found)
+    assert "short: " in text and "times as fast as long" in text and "broken: crash, ValueError: no" in text
+
+
+def test_a_function_that_does_not_exist_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "two.py"
+    file.write_text(FUNCTIONS)
+    with pytest.raises(UserError, match="has no function 'absent'"):
+        compare({"a": f"{file}:absent", "b": f"{file}:short"}, budget=QUICK, device="cpu")
+
+
+def test_functions_that_no_other_process_can_import_are_refused() -> None:
+    def inner() -> None: ...
+
+    for function in (lambda: None, inner, [].append):
+        with pytest.raises(UserError, match="top level of a module"):
+            name_function(function)
+    with pytest.raises(UserError, match="names no function"):
+        name_function("module")
+    with pytest.raises(UserError, match="two or more"):
+        compare({"a": "m:f"})
+    assert name_function(compare) == "phasewise.measure.compare:compare"
+
+
+def test_load_of_others_leaves_out_our_own_and_waits_for_a_measurable_time() -> None:
+    times = iter([0.0, 0.05, 100.0])
+    watch = Watch(gpu=None, now=lambda: next(times))
+    assert watch.look(()).load is None
+    assert watch.look(()).load is None
+    load = watch.look(()).load
+    assert load is not None and 0.0 <= load < 0.5
+    assert watch_machine("cpu").gpu is None
+
+
+def test_progress_is_sparse_where_lines_cannot_be_rewritten() -> None:
+    times = iter([0.0, 1.0, 12.0, 12.0])
+    stream = io.StringIO()
+    progress = Stream(stream, now=lambda: next(times))
+    for line in ("one", "two", "three"):
+        progress.update(line)
+    progress.done("end")
+    assert stream.getvalue().splitlines() == ["one", "three", "end"]

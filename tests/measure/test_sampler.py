@@ -1,0 +1,200 @@
+"""The sampler with fake arms: order, drops, stops, failures and memory, without a process or a sleep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from measure.fakes import Clock, entrant, tools
+from phasewise.measure.sampler import sample_case
+from phasewise.model.ratios import estimate_speedup, paired_log_ratios, step_times
+from phasewise.records.measure import CaseMeasurement
+from phasewise.records.plan import Budget
+from phasewise.records.verdict import Reason
+
+BUDGET = Budget(min_rounds=12, max_rounds=24, min_sets=3, max_sets=6, energy_window_s=2.0)
+PAIR = [("parent", "variant")]
+
+
+def run(clock: Clock, *entrants: Any, budget: Budget = BUDGET, pairs: list[tuple[str, str]] = PAIR) -> CaseMeasurement:
+    return sample_case("case", entrants, pairs, budget, tools(clock))
+
+
+def arms_of(case: CaseMeasurement) -> dict[str, Any]:
+    return {arm.arm: arm for arm in case.arms}
+
+
+def test_a_clear_gain_is_found_in_the_fewest_sets_and_the_interval_holds_it() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent", step_s=2e-3), entrant(clock, "variant", step_s=1e-3))
+    ratio = estimate_speedup(case, BUDGET)
+    assert ratio is not None and ratio.low < 2.0 < ratio.high and ratio.high - ratio.low < 0.05
+    assert case.stopped == "precise"
+    assert {taken.process_set for taken in case.rounds} == {0, 1, 2}
+    assert clock.started == 6 and not clock.alive
+
+
+def test_every_round_has_every_arm_and_the_order_is_shuffled_then_reversed() -> None:
+    clock = Clock()
+    names = ("baseline", "parent", "variant")
+    case = run(clock, *(entrant(clock, name) for name in names))
+    orders = [tuple(sample.arm for sample in taken.samples) for taken in case.rounds]
+    assert all(sorted(order) == sorted(names) for order in orders)
+    assert len(set(orders)) > 2
+    firsts = orders[:12]
+    assert all(after == before[::-1] for before, after in zip(firsts[::2], firsts[1::2], strict=True))
+
+
+def test_noisy_processes_get_more_sets_up_to_the_limit() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent", luck=0.05), entrant(clock, "variant", luck=0.05))
+    assert case.stopped == "limit"
+    assert {taken.process_set for taken in case.rounds} == set(range(6))
+
+
+def test_nothing_is_started_that_the_budget_cannot_finish() -> None:
+    clock = Clock()
+    budget = Budget(min_sets=3, max_sets=6, seconds=12.0)
+    case = run(clock, entrant(clock, "parent", luck=0.05), entrant(clock, "variant", luck=0.05), budget=budget)
+    assert case.stopped == "budget"
+    assert clock.seconds < 16.0 and len(case.rounds) >= 12
+
+
+def test_blocks_last_long_enough_and_long_steps_are_blocks_of_their_own() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent", step_s=0.25), entrant(clock, "variant", step_s=1e-4))
+    steps = {sample.arm: sample.steps for sample in case.rounds[0].samples}
+    walls = [sample.wall_s for taken in case.rounds for sample in taken.samples if sample.arm == "variant"]
+    assert steps["parent"] == 1 and steps["variant"] >= 180
+    assert min(walls) > 0.9 * BUDGET.block_s
+
+
+def test_cold_steps_are_blocks_of_one() -> None:
+    clock = Clock()
+    case = run(clock, *(entrant(clock, arm, entry={"cold": True}) for arm in ("parent", "variant")))
+    assert {sample.steps for taken in case.rounds for sample in taken.samples} == {1}
+
+
+def test_ratios_are_of_time_per_item() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent"), entrant(clock, "variant", items=4.0))
+    ratio = estimate_speedup(case, BUDGET)
+    assert ratio is not None and ratio.estimate == pytest.approx(4.0, rel=0.02)
+
+
+def test_an_arm_that_fails_leaves_the_others_to_go_on() -> None:
+    clock = Clock()
+    case = run(
+        clock,
+        entrant(clock, "baseline", fails_in="block", fails_at=10),
+        entrant(clock, "parent", step_s=2e-3),
+        entrant(clock, "variant"),
+    )
+    baseline = arms_of(case)["baseline"]
+    assert baseline.failure is not None and baseline.failure.reason is Reason.CRASH
+    assert case.stopped == "precise" and len(paired_log_ratios(case, "parent", "variant")) == 3
+    assert 0 < len(step_times(case, "baseline")[0]) < 12
+
+
+def test_a_variant_whose_parent_cannot_run_is_timed_alone() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent", fails_in="open", reason=Reason.TIMEOUT), entrant(clock, "variant"))
+    assert case.stopped == "alone"
+    assert paired_log_ratios(case, "parent", "variant") == []
+    assert [len(times) for times in step_times(case, "variant")] == [12, 12, 12]
+
+
+def test_a_variant_that_fails_ends_the_comparison() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent"), entrant(clock, "variant", fails_in="open"))
+    assert case.stopped == "failed" and case.rounds == () and not clock.alive
+    assert arms_of(case)["variant"].failure.message == "variant broke"
+
+
+def test_arms_that_do_not_fit_together_run_in_processes_one_after_the_other() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent", step_s=2e-3, most_built=1), entrant(clock, "variant", most_built=1))
+    ratio = estimate_speedup(case, BUDGET)
+    assert all(arm.failure is None for arm in case.arms)
+    assert ratio is not None and ratio.low < 2.0 < ratio.high and ratio.sets >= 3
+    assert not clock.alive
+
+
+def test_an_arm_that_does_not_fit_alone_is_out_of_memory() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent", most_built=0), entrant(clock, "variant"))
+    failure = arms_of(case)["parent"].failure
+    assert failure is not None and failure.reason is Reason.OUT_OF_MEMORY
+    assert case.stopped == "alone"
+
+
+def test_two_process_groups_never_live_at_once() -> None:
+    clock = Clock()
+    group = {"ranks": 2}
+    case = run(clock, *(entrant(clock, arm, entry=group, most_built=1) for arm in ("parent", "variant")))
+    assert all(arm.failure is None for arm in case.arms)
+    opens = [arm for arm, call, _ in clock.calls if call == "open"]
+    assert len(opens) >= 6 and not clock.alive
+
+
+def test_a_slow_arm_is_compared_in_few_rounds_of_one_set() -> None:
+    clock = Clock()
+    budget = Budget(seconds=60.0)
+    case = run(clock, entrant(clock, "parent", step_s=20.0), entrant(clock, "variant"), budget=budget)
+    assert case.stopped == "slow" and len(case.rounds) == 2
+    ratio = estimate_speedup(case, budget)
+    assert ratio is not None and ratio.estimate == pytest.approx(20_000, rel=0.05)
+
+
+def test_a_slow_baseline_beside_another_parent_is_spared() -> None:
+    clock = Clock()
+    case = run(
+        clock,
+        entrant(clock, "baseline", step_s=5.0, entry={"spare_if_slow": True}),
+        entrant(clock, "parent", step_s=2e-3),
+        entrant(clock, "variant"),
+    )
+    assert case.stopped == "precise" and step_times(case, "baseline") == []
+    assert clock.count("baseline", "open") == 1 and clock.count("baseline", "block") == 0
+
+
+def test_rounds_with_a_fallen_clock_are_dropped_and_replaced() -> None:
+    clock = Clock()
+
+    def sensors(block: int) -> dict[str, Any]:
+        return {"sm_clock_mhz": 1000.0 if block == 5 else 1900.0}
+
+    case = run(clock, entrant(clock, "parent", step_s=2e-3, sensors=sensors), entrant(clock, "variant"))
+    dropped = [taken for taken in case.rounds if taken.dropped]
+    assert len(dropped) == 3 and "clock of parent" in dropped[0].dropped
+    assert min(len(rounds) for rounds in paired_log_ratios(case, "parent", "variant")) == 12
+
+
+def test_the_rest_is_asked_for_once_and_outputs_after_every_set() -> None:
+    clock = Clock()
+    case = run(
+        clock,
+        entrant(clock, "parent", step_s=2e-3, held=None),
+        entrant(clock, "variant", entry={"singles": True, "energy": True}),
+    )
+    variant, parent = arms_of(case)["variant"], arms_of(case)["parent"]
+    assert len(variant.step_s) == 200 and len(variant.place_s) == 10 and parent.step_s == ()
+    assert [window.seconds >= 2.0 for window in variant.energy] == [True]
+    assert clock.count("variant", "check") == 3 and variant.outputs_held is True and parent.outputs_held is None
+    assert variant.peak_memory_bytes > 1000 and len(variant.build_s) == len(variant.warmup_steps) == 3
+
+
+def test_outputs_that_changed_are_on_record() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent", step_s=2e-3), entrant(clock, "variant", held=False))
+    assert arms_of(case)["variant"].outputs_held is False
+
+
+def test_the_same_seed_gives_the_same_order() -> None:
+    orders = []
+    for _ in range(2):
+        clock = Clock()
+        case = run(clock, entrant(clock, "parent"), entrant(clock, "variant"))
+        orders.append([tuple(sample.arm for sample in taken.samples) for taken in case.rounds[:12]])
+    assert orders[0] == orders[1]

@@ -1,0 +1,42 @@
+"""Warming up and choosing the length of a block."""
+
+from __future__ import annotations
+
+from measure.fakes import Clock, FakeArm
+from phasewise.measure.warmup import settling_steps, warm_up
+from phasewise.records.plan import Budget
+
+
+def test_a_program_that_gets_faster_is_stepped_until_it_is_stable() -> None:
+    clock = Clock()
+    flat, falling = FakeArm(clock, "flat", noise=0.001), FakeArm(clock, "falling", noise=0.001, cold_start=3.0)
+    short = warm_up(flat, Budget(), cold=False, now=clock.now)
+    long = warm_up(falling, Budget(), cold=False, now=clock.now)
+    assert long.step_s < 1.01e-3
+    assert short.warmup_steps <= long.warmup_steps
+
+
+def test_a_program_that_never_settles_is_given_up_after_half_a_minute() -> None:
+    clock = Clock()
+    restless = FakeArm(clock, "restless", step_s=0.01, noise=0.0)
+    slower = iter(range(1, 10**9))
+    restless._step = lambda: 0.01 * 1.001 ** next(slower)  # type: ignore[method-assign]
+    warm_up(restless, Budget(slow_step_s=1e9), cold=False, now=clock.now)
+    assert 30.0 <= clock.seconds < 120.0
+
+
+def test_a_slow_step_is_made_once_more_and_is_its_own_block() -> None:
+    clock = Clock()
+    warmed = warm_up(FakeArm(clock, "slow", step_s=30.0), Budget(), cold=False, now=clock.now)
+    assert warmed.warmup_steps == 2 and warmed.block_steps == 1 and clock.seconds < 31.0
+
+
+def test_a_first_step_that_still_compiles_does_not_make_a_program_slow() -> None:
+    clock = Clock()
+    arm = FakeArm(clock, "compiled", noise=0.0)
+    arm._step = lambda: 0.5 if arm.steps == 0 and not setattr(arm, "steps", 1) else 1e-3  # type: ignore[method-assign]
+    assert warm_up(arm, Budget(), cold=False, now=clock.now).step_s == 1e-3
+
+
+def test_single_steps_are_not_settled_before() -> None:
+    assert settling_steps(1) == 0 and settling_steps(5) == 1

@@ -1,0 +1,313 @@
+"""A whole set of records, as one run on a GPU box leaves them: every kind of outcome, every optional part filled."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import msgspec
+
+from phasewise.records.analyse import (
+    Analysis,
+    CaseAnalysis,
+    CaseResult,
+    Control,
+    Finding,
+    Ledger,
+    NextStep,
+    PartResult,
+    PeerRow,
+    Prediction,
+    RiskResult,
+    Row,
+    RuleScore,
+    Score,
+    TargetResult,
+    VariantAnalysis,
+)
+from phasewise.records.base import Interval, Quantity
+from phasewise.records.plan import Kind, PlannedRisk, PlannedTarget, RunPlan, StoryPhase, StoryVariant
+from phasewise.records.validate import Outcome, Validation
+from phasewise.records.verdict import Level, Reason, Status, Verdict
+from phasewise.report.load import RunRecords, VariantRecords
+from report.make_stages import make_export, make_machine, make_plan, make_prepared, make_profile, make_validation
+
+WORKLOAD, RUN = "toy_model", "full-h200"
+CASES = ("forward", "train-step")
+SWITCHES = {"tf32": False, "fused": False, "graph": False, "mode": "eager"}
+RISK = PlannedRisk(
+    title="Race in the segment sum", probability="medium", impact="high", symptom="results change between repeats",
+    mitigation="sort edges, no atomics", contingency="fall back to the reference operator", check="bitwise-repeatable",
+)  # fmt: skip
+HAND_RISK = PlannedRisk(
+    title="Licence of the data",
+    probability="12 %",
+    impact="low",
+    by_hand="a lawyer has to read it",
+    mitigation="ask first",
+)
+
+# variant, phase, part, kept, parent, what it sets, verdict, speed over the parent, ms a step
+STORY = (
+    ("00-baseline", None, None, True, None, {}, (Status.BASELINE, Reason.NONE, ""), None, 12.4),
+    ("01-tf32", "tf32", "week-1", False, "00-baseline", {"tf32": True},
+     (Status.INVALID, Reason.EXPECTED_INVALID, "force error 3.1 times the allowance"), None, None),
+    ("02-fused-message", "fused-message", "week-1", True, "00-baseline", {"fused": True},
+     (Status.FASTER, Reason.INTERVAL_CLEARS_FLOOR, ""), 2.31, 5.37),
+    ("03-channels-last", "channels-last", "week-1", True, "02-fused-message", {"mode": "channels_last"},
+     (Status.SLOWER, Reason.INTERVAL_CLEARS_FLOOR, ""), 0.954, 5.63),
+    ("04-bigger-block", "bigger-block", "week-2", False, "02-fused-message", {"mode": "block-256"},
+     (Status.SAME, Reason.WITHIN_ONE_PERCENT, ""), 1.002, 5.36),
+    ("05-cuda-graph", "cuda-graph", "week-2", True, "02-fused-message", {"graph": True},
+     (Status.FASTER, Reason.INTERVAL_CLEARS_FLOOR, ""), 4.51, 1.19),
+    ("06-offload", "offload", None, True, "05-cuda-graph", {"mode": "offload"},
+     (Status.FAILED, Reason.OUT_OF_MEMORY, "CUDA out of memory: tried to allocate 12.0 GiB"), None, None),
+    ("07-checkpoint", "checkpoint", None, True, "06-offload", {"mode": "checkpoint"},
+     (Status.ENABLED, Reason.PARENT_CANNOT_RUN, ""), None, 1.31),
+    ("08-two-gpus", "two-gpus", None, True, "07-checkpoint", {"mode": "ranks"},
+     (Status.SKIPPED, Reason.NEEDS, "needs 2 GPUs, this machine has 1"), None, None),
+    ("09-noisy", "noisy", None, False, "07-checkpoint", {"mode": "noisy"},
+     (Status.INCONCLUSIVE, Reason.NEIGHBOUR, "load 3.1 a core"), 1.03, 1.27),
+)  # fmt: skip
+STACK = "07-checkpoint"
+
+
+def around(value: float, half_width: float = 0.018) -> Interval:
+    """An interval about `value`."""
+    return Interval(estimate=value, low=value * (1 - half_width), high=value * (1 + half_width))
+
+
+def make_row(case: str, entry: tuple) -> Row:
+    variant, phase, part, kept, parent, sets, (status, reason, detail), gain, ms = entry
+    scale = 1.0 if case == CASES[0] else 3.2
+    time_s = around(ms * scale * 1e-3, 0.01) if ms is not None else None
+    timed = status in (Status.FASTER, Status.SLOWER, Status.SAME, Status.ENABLED, Status.INCONCLUSIVE)
+    over_baseline = around(12.4 / ms) if timed and ms is not None else None
+    invalid = status == Status.INVALID
+    return Row(
+        variant=variant, kind=Kind.BASELINE if phase is None else Kind.PHASE, phase=phase, part=part, parent=parent, kept=kept,
+        switches=SWITCHES | sets, sets=sets,
+        verdict=Verdict(
+            status=status, reason=reason, detail=detail, over_parent=around(gain) if gain else None,
+            over_baseline=over_baseline, chained=variant == STACK, numbers={"floor": 0.006},
+        ),
+        time_s=time_s, p50_s=ms and ms * 1e-3, p99_s=ms and ms * 1.2e-3, device_s=ms and ms * 0.9e-3,
+        items_per_s=ms and 4096 / (ms * scale * 1e-3), level=Level.TARGET if variant == STACK else Level.NONE,
+        documented=(1.5, 2.0) if phase else None, expected=(1.2, 2.2) if phase else None,
+        predicted=make_prediction(case, variant, parent) if timed and phase else None,
+        validation=Outcome.FAIL if invalid else Outcome.PASS if ms else Outcome.SKIPPED,
+        validation_message="output energy, step 1: 3.1 times the allowance at [4, 2]" if invalid else "",
+        worst=3.1 if invalid else 0.21, max_error=3.2e-3 if invalid else 4.1e-7,
+        peak_memory_bytes=int(1.7e9) if ms else None, energy_j_per_item=ms and ms * 4.1e-5, first_step_s=ms and 14.2,
+        pays_after_steps=3100.0 if phase == "cuda-graph" else None, floor_fraction=ms and 0.6 / ms,
+        risks=(RiskResult(title=RISK.title, outcome="did not come true", evidence="100 repeats, same bits"),) if ms else (),
+        rounds=36 if ms else 0, sets_of_processes=3 if ms else 0, dropped_rounds=1 if phase == "noisy" else 0,
+    )  # fmt: skip
+
+
+def make_ablation(variant: str, kind: Kind, parent: str, gain: float, ms: float) -> Row:
+    over = around(gain)
+    return Row(
+        variant=variant, kind=kind, phase=None, part=None, parent=parent, kept=False, switches=SWITCHES, sets={"fused": False},
+        verdict=Verdict(status=Status.SLOWER if gain < 1 else Status.FASTER, reason=Reason.INTERVAL_CLEARS_FLOOR, over_parent=over),
+        time_s=around(ms * 1e-3),
+    )  # fmt: skip
+
+
+def make_prediction(case: str, variant: str, parent: str) -> Prediction:
+    low, high = {"05-cuda-graph": (3.1, 5.0), "02-fused-message": (1.3, 1.9)}.get(variant, (1.0, 1.2))
+    return Prediction(
+        phase=variant[3:], case=case, variant=variant, parent=parent, low=low, high=high, basis="critical-path",
+        finding="launch-gaps", made_from=("0123456789abcdef",),
+    )  # fmt: skip
+
+
+def make_case(case: str) -> CaseResult:
+    rows = tuple(make_row(case, entry) for entry in STORY)
+    rows += (
+        make_ablation("without-fused-message", Kind.WITHOUT, STACK, 0.41, 3.1),
+        make_ablation("only-cuda-graph", Kind.ONLY, "00-baseline", 3.9, 3.2),
+    )
+    peers = (
+        PeerRow(
+            name="other-package", version="2.4.1", variant=STACK, verdict=Verdict(status=Status.SLOWER),
+            validation=Outcome.PASS, time_s=around(8.8e-3), ratio=around(6.72),
+        ),
+        PeerRow(
+            name="one-solve", version="13.1", variant=STACK, validation=Outcome.SKIPPED,
+            verdict=Verdict(status=Status.SKIPPED, reason=Reason.UNSUPPORTED, detail="complex input is not supported"),
+            validation_message="one solve of the same size, not the same problem",
+        ),
+    )  # fmt: skip
+    return CaseResult(
+        case=case, items=4096.0, item="molecules", floor_s=0.6e-3, floor_kind="memory", rows=rows, stack=STACK,
+        stack_speedup=around(9.47), stack_level=Level.TARGET,
+        control=Control(variant=STACK, ratio=around(1.0004, 0.002), floor=0.006, covers_zero=True, status="SAME"),
+        baseline_control=Control(variant="00-baseline", ratio=around(1.011, 0.004), floor=0.015, covers_zero=False, status="FASTER"),
+        peers=peers,
+        parts=(
+            PartResult(part="week-1", variant="03-channels-last", speedup=around(2.2), level=Level.MISSED),
+            PartResult(part="week-2", variant="05-cuda-graph", speedup=around(10.4), level=Level.MINIMUM),
+        ),
+    )  # fmt: skip
+
+
+def make_targets() -> tuple[TargetResult, ...]:
+    common = {"case": CASES[0], "part": None, "phase": None}
+    return (
+        TargetResult(
+            name="step of forward", metric="time_s", unit="s", against="absolute", value=1.31e-3, low=1.30e-3, high=1.32e-3,
+            minimum=3e-3, target=1.4e-3, stretch=1e-3, level=Level.TARGET, **common,
+        ),
+        TargetResult(
+            name="speedup of week-2", metric="speedup", unit="x", against="baseline", value=10.4, low=10.2, high=10.6,
+            minimum=10.0, target=15.0, stretch=25.0, level=Level.MINIMUM, **(common | {"part": "week-2"}),
+        ),
+        TargetResult(
+            name="floor", metric="floor_fraction", unit="", against="absolute", value=0.46, low=None, high=None, minimum=0.5,
+            target=0.7, stretch=None, level=Level.MISSED, **(common | {"phase": "cuda-graph"}),
+        ),
+        TargetResult(
+            name="drift", metric="drift", unit="meV/ns", against="absolute", value=None, low=None, high=None, minimum=1.0,
+            target=None, stretch=None, level=Level.NONE, reason="the check did not run at this size", **common,
+        ),
+    )  # fmt: skip
+
+
+def make_variant_analysis(variant: str) -> VariantAnalysis:
+    findings = (
+        Finding(
+            finding="launch-gaps", outcome="found", seconds=3.1e-3, share=0.58, threshold=0.1, gain=Interval(estimate=2.3, low=2.0, high=2.6),
+            observed={"idle_share": Quantity(value=0.58, unit="share"), "launches": Quantity(value=412)},
+            evidence=("412 launches in 5.37 ms", "longest gap 21 µs before segment_reduce"), advice="Capture the step in a CUDA graph.",
+            suggests="cuda-graph",
+        ),
+        Finding(finding="memory-bound", outcome="abstained", reason="no Nsight Compute counters: ncu needs permission"),
+        Finding(finding="host-sync", outcome="absent"),
+    )  # fmt: skip
+    cases = tuple(
+        CaseAnalysis(case=case, findings=findings, floor_s=0.6e-3, floor_fraction=0.46, floor_kind="memory traffic")
+        for case in CASES
+    )
+    return VariantAnalysis(workload=WORKLOAD, run=RUN, variant=variant, cases=cases)
+
+
+def make_run_plan() -> RunPlan:
+    phases = tuple(
+        StoryPhase(
+            phase=phase, variant=variant, part=part, because="launch-gaps" if "graph" in phase else "metrics are flat in one dimension",
+            because_is_idea="graph" not in phase, expect=(1.2, 2.2), documented=(1.5, 2.0), method=f"{phase} by hand", kept=kept,
+            must="INVALID" if phase == "tf32" else None, cases=CASES, risks=(RISK,) if "fused" in phase else (),
+        )
+        for variant, phase, part, kept, *_ in STORY
+        if phase
+    )  # fmt: skip
+    variants = tuple(
+        StoryVariant(
+            variant=variant, kind=Kind.PHASE if phase else Kind.BASELINE, phase=phase, parent=parent,
+            ancestors=(parent,) if parent else (), kept=kept, switches=SWITCHES | sets, sets=sets, cases=CASES,
+            skip="needs 2 GPUs, this machine has 1" if phase == "two-gpus" else None,
+        )
+        for variant, phase, part, kept, parent, sets, *_ in STORY
+    )  # fmt: skip
+    targets = tuple(
+        PlannedTarget(
+            name=one.name, metric=one.metric, case=one.case, against=one.against, minimum=one.minimum, unit=one.unit
+        )
+        for one in make_targets()
+    )
+    return RunPlan(
+        workload=WORKLOAD, source="toy/phases.py", run=RUN, size="full", device="h200", summary="Energy and forces of toy molecules",
+        tier="moderate", cases=CASES, parts=("week-1", "week-2"), phases=phases, variants=variants, stack=dict.fromkeys(CASES, STACK),
+        targets=targets, risks=(HAND_RISK,), considered=(("Half precision throughout", "forces lose three digits"),),
+    )  # fmt: skip
+
+
+def make_analysis() -> Analysis:
+    return Analysis(
+        workload=WORKLOAD, run=RUN, commits=("4f2a9c1",), machines=("NVIDIA H200; 1; 580.65; 700 W; 16",),
+        cases=tuple(make_case(case) for case in CASES), targets=make_targets(),
+        risks=(RiskResult(title=HAND_RISK.title, outcome="by hand", evidence="asked, no answer yet"),),
+        next_steps=(
+            NextStep(case=CASES[0], finding="memory-bound", advice="Fuse the gather into the product.", phase=None, gain=around(1.4, 0.2)),
+        ),
+        alarms=("forward: the kept phase channels-last is SLOWER than its parent; set keep=False.",),
+    )  # fmt: skip
+
+
+def make_ledger() -> Ledger:
+    scores = []
+    for variant, measured, covered in (("02-fused-message", 2.31, False), ("05-cuda-graph", 4.51, True)):
+        told = make_prediction(CASES[0], variant, "00-baseline")
+        bias = math.log(measured / math.sqrt(told.low * told.high))
+        scores.append(Score(prediction=told, measured=around(measured), covered=covered, bias=bias))
+    scores.append(
+        Score(
+            prediction=make_prediction(CASES[0], "06-offload", "05-cuda-graph"), measured=None, covered=None, bias=None
+        )
+    )
+    rules = (RuleScore(finding="launch-gaps", predictions=2, covered=1, median_bias=0.22),)
+    return Ledger(workload=WORKLOAD, run=RUN, scores=tuple(scores), rules=rules)
+
+
+def make_records() -> RunRecords:
+    """The run in memory."""
+    variants = {}
+    for variant, *_, (status, _, _), _, ms in STORY:
+        ran = ms is not None
+        variants[variant] = VariantRecords(
+            variant,
+            plan=make_plan(variant),
+            validation=make_validation(variant, status, CASES),
+            profile=make_profile(variant, ms * 1e-3, CASES) if ms is not None else None,
+            export=make_export(variant, CASES[0]) if variant == STACK else None,
+            analysis=make_variant_analysis(variant) if ran else None,
+            measured=ran,
+        )
+    return RunRecords(
+        workload=WORKLOAD, run=RUN, plan=make_run_plan(), analysis=make_analysis(), ledger=make_ledger(),
+        prepared=make_prepared(CASES), machine=make_machine(), variants=variants,
+    )  # fmt: skip
+
+
+def make_small_records() -> RunRecords:
+    """The first three variants in the headline case: enough for what is about files and not about content."""
+    records = make_records()
+    plan, analysis = records.plan, records.analysis
+    assert plan is not None and analysis is not None
+    case = msgspec.structs.replace(analysis.cases[0], rows=analysis.cases[0].rows[:3], stack="02-fused-message")
+    return replace(
+        records,
+        plan=msgspec.structs.replace(plan, cases=CASES[:1], phases=plan.phases[:2], variants=plan.variants[:3]),
+        analysis=msgspec.structs.replace(analysis, cases=(case,)),
+        variants={
+            name: replace(held, validation=None if held.validation is None else _first_case(held.validation))
+            for name, held in list(records.variants.items())[:3]
+        },
+    )
+
+
+def _first_case(validation: Validation) -> Validation:
+    return msgspec.structs.replace(validation, cases=validation.cases[:1])
+
+
+def stripped(records: RunRecords) -> RunRecords:
+    """The same run with every optional field empty."""
+    rows = tuple(
+        Row(
+            variant=row.variant, kind=row.kind, phase=row.phase, part=row.part, parent=row.parent, kept=row.kept, switches={}, sets={},
+            verdict=Verdict(status=row.verdict.status),
+        )
+        for row in records.cases[0].rows
+    )  # fmt: skip
+    case = CaseResult(
+        case=CASES[0], items=1.0, item="items", floor_s=None, floor_kind="", rows=rows, stack=None, stack_speedup=None,
+        stack_level=Level.NONE, control=None,
+    )  # fmt: skip
+    analysis = Analysis(workload=WORKLOAD, run=RUN, commits=(), machines=(), cases=(case,))
+    plan = (
+        msgspec.structs.replace(records.plan, targets=(), risks=(), considered=(), parts=(), cases=(CASES[0],))
+        if records.plan
+        else None
+    )
+    return RunRecords(workload=WORKLOAD, run=RUN, plan=plan, analysis=analysis)

@@ -1,0 +1,124 @@
+"""What render writes, and when it leaves a file alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from phasewise import store
+from phasewise.model.layout import Layout
+from phasewise.records.errors import UserError
+from phasewise.report import render_index, render_run, require_chart_packages
+from phasewise.report.load import RunRecords
+from report.make import RUN, WORKLOAD, make_records, make_small_records
+from report.reading import read_html
+
+
+def write_run(root: Path, records: RunRecords | None = None) -> Path:
+    """All records of a synthetic run, where the stages put them."""
+    records, layout = records or make_small_records(), Layout(root)
+    folder = layout.run(WORKLOAD, RUN)
+    for name in ("plan", "ledger"):
+        store.write(getattr(records, name), folder / f"{name}.json")
+    store.write(records.analysis, folder / "analyse.json")
+    store.write(records.prepared, folder / "prepare.json")
+    store.write(records.machine, layout.machine("h200"))
+    for variant, held in records.variants.items():
+        for name, record in (
+            ("plan", held.plan), ("validate", held.validation), ("profile", held.profile), ("export", held.export), ("analyse", held.analysis),
+        ):  # fmt: skip
+            if record is not None:
+                store.write(record, folder / variant / f"{name}.json")
+    store.write_bytes(b'{"schema": 1, "workload": "toy_model"}\n', folder / "summary.json")
+    return layout.report(WORKLOAD, RUN)
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project")
+    write_run(root, make_records())
+    render_run(root, WORKLOAD, RUN)
+    render_index(root)
+    return root
+
+
+def test_pages_figures_summary_and_the_shared_script_are_written(rendered: Path) -> None:
+    folder = Layout(rendered).report(WORKLOAD, RUN)
+    for name in ("index", "week-1", "week-2", "phases"):
+        assert (folder / f"{name}.html").is_file() and (folder / f"{name}.md").is_file()
+    named = set(re.findall(r"\(figures/([a-z0-9-]+\.svg)\)", "".join(path.read_text() for path in folder.glob("*.md"))))
+    assert named == {path.name for path in (folder / "figures").iterdir()} and len(named) > 15
+    assert (folder / "summary.json").read_bytes() == b'{"schema": 1, "workload": "toy_model"}\n'
+    script = (rendered / "reports" / "vega.js").read_text()
+    assert script.startswith("/* Vega ") and "figure > script.spec" in script
+
+
+def test_nothing_on_a_page_names_this_machine_or_this_moment(rendered: Path) -> None:
+    for path in (rendered / "reports").rglob("*.*"):
+        if path.name != "vega.js" and path.is_file():
+            assert str(rendered) not in path.read_text()
+
+
+def test_files_keep_their_age_when_nothing_changed(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    ages = []
+    for _ in range(2):
+        render_run(tmp_path, WORKLOAD, RUN)
+        render_index(tmp_path)
+        ages.append({path: path.stat().st_mtime_ns for path in (tmp_path / "reports").rglob("*") if path.is_file()})
+    assert ages[0] == ages[1]
+
+
+def test_the_index_of_all_runs_names_every_run_with_its_headline(rendered: Path) -> None:
+    reader = read_html((rendered / "reports" / "index.html").read_text())
+    text = "".join(reader.text)
+    assert {"toy_model/full-h200/index.html"} <= {link["href"] for link in reader.all("a")}
+    assert "9.47×" in text and "[9.30,\xa09.64]" in text and "Energy and forces of toy molecules" in text
+    assert "toy\\_model" not in (rendered / "reports" / "index.md").read_text()
+
+
+def test_the_index_stands_without_any_run(tmp_path: Path) -> None:
+    render_index(tmp_path)
+    assert "No run is on record yet" in (tmp_path / "reports" / "index.html").read_text()
+
+
+def test_pages_of_an_earlier_plan_are_removed(tmp_path: Path) -> None:
+    folder = write_run(tmp_path)
+    for stale in ("week-9.html", "week-9.md", "figures/old.svg"):
+        store.write_bytes(b"old", folder / stale)
+    store.write_bytes(b"mine", folder / "notes.txt")
+    render_run(tmp_path, WORKLOAD, RUN)
+    assert (
+        not (folder / "week-9.html").exists()
+        and not (folder / "week-9.md").exists()
+        and not (folder / "figures" / "old.svg").exists()
+    )
+    assert (folder / "notes.txt").exists()
+
+
+def test_corrupt_newer_and_missing_records_are_holes_with_their_reason(tmp_path: Path) -> None:
+    folder = Layout(tmp_path).run(WORKLOAD, RUN)
+    report = write_run(tmp_path)
+    store.write_bytes(b"{not json", folder / "ledger.json")
+    store.write_bytes(b'{"schema": 99}', folder / "00-baseline" / "profile.json")
+    (folder / "02-fused-message" / "validate.json").unlink()
+    render_run(tmp_path, WORKLOAD, RUN)
+    text = "".join(read_html((report / "index.html").read_text()).text)
+    assert "3 records are missing" in text
+    assert "ledger.json: not a whole JSON record" in text
+    assert "schema 99 is unknown" in text
+    assert "02-fused-message/validate.json: not there yet" in text
+    assert str(tmp_path) not in text
+
+
+def test_a_run_without_any_record_still_renders(tmp_path: Path) -> None:
+    render_run(tmp_path, "nobody", "tiny-cpu")
+    assert "Nothing has been analysed yet" in (Layout(tmp_path).report("nobody", "tiny-cpu") / "index.html").read_text()
+
+
+def test_missing_chart_packages_are_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "vl_convert" else object())
+    with pytest.raises(UserError, match=r"vl-convert-python is not installed.*phasewise\[report\]"):
+        require_chart_packages()

@@ -1,0 +1,211 @@
+"""What stands on the pages of a run, in both formats."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from phasewise.report.blocks import Page, figures_of
+from phasewise.report.content import make_pages
+from phasewise.report.load import RunRecords
+from phasewise.report.markdown import render_markdown
+from report.make import RUN, STACK, WORKLOAD, make_records, stripped
+from report.reading import as_html, read_html, read_markdown
+
+ORDER = [
+    "headline", "alarms", "roadmap", "summary", "criteria", "risks", "time", "findings", "ledger", "validation", "peers", "control",
+    "exports", "considered", "environment", "reproduce",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, Page]:
+    return {page.name: page for page in make_pages(make_records())}
+
+
+@pytest.fixture(scope="module")
+def documents(pages: dict[str, Page]) -> dict[str, str]:
+    return {name: as_html(page) for name, page in pages.items()}
+
+
+def test_a_run_has_an_index_a_page_a_part_and_one_for_the_rest(pages: dict[str, Page]) -> None:
+    assert list(pages) == ["index", "week-1", "week-2", "phases"]
+
+
+def test_every_section_of_an_index_is_there_in_order_in_html(documents: dict[str, str]) -> None:
+    sections = [one["id"] for one in read_html(documents["index"]).all("section") if one.get("class") != "group"]
+    assert sections == ORDER
+
+
+def test_every_section_of_an_index_is_there_in_order_in_markdown(pages: dict[str, Page]) -> None:
+    text = render_markdown(pages["index"])
+    anchors = re.findall(r'^<a id="([^"]+)"></a>\n\n## ', text, flags=re.MULTILINE)
+    assert anchors == ORDER
+
+
+def test_both_formats_hold_the_same_tables_and_figures(pages: dict[str, Page], documents: dict[str, str]) -> None:
+    for name, page in pages.items():
+        ours, theirs = read_html(documents[name]), read_markdown(render_markdown(page))
+        assert len(ours.all("table")) == len(theirs.all("table")) > 0
+        assert (
+            len(ours.all("img")) == len(theirs.all("img")) == sum(len(figures_of(one.blocks)) for one in page.sections)
+        )
+        assert len(ours.all("td")) + len(ours.all("th")) == len(theirs.all("td")) + len(theirs.all("th"))
+
+
+def test_the_headline_is_the_stack_of_the_first_case_with_its_interval(documents: dict[str, str]) -> None:
+    text = documents["index"]
+    lead = text[text.index('class="lead"') : text.index("</p>", text.index('class="lead"'))]
+    assert "9.47×" in lead and "[9.30,\xa09.64]" in lead and "chained" in lead
+    assert text.index("Headline case <code>forward") < text.index("Case <code>train-<wbr>step")
+
+
+def test_alarms_come_before_any_table_of_results(documents: dict[str, str]) -> None:
+    text = documents["index"]
+    assert text.index("channels-last is SLOWER than its parent") < text.index('id="summary"')
+
+
+def test_the_summary_has_the_columns_that_were_asked_for(documents: dict[str, str]) -> None:
+    text = documents["index"]
+    head = text[text.index("<thead>", text.index('id="summary"')) : text.index("</thead>", text.index('id="summary"'))]
+    titles = re.findall(r"<th[^>]*>([^<]*)</th>", head)
+    wanted = [
+        "Phase",
+        "Method",
+        "Documented",
+        "Predicted",
+        "Measured",
+        "Interval",
+        "Error",
+        "Energy an item",
+        "Memory",
+        "Verdict",
+        "Risk",
+    ]
+    assert [title for title in titles if title in wanted] == wanted
+
+
+def test_every_phase_stands_on_the_page_of_its_part(pages: dict[str, Page]) -> None:
+    sections = {name: [section.id for section in page.sections] for name, page in pages.items()}
+    assert sections["week-1"] == ["overview", "01-tf32", "02-fused-message", "03-channels-last"]
+    assert sections["week-2"] == ["overview", "04-bigger-block", "05-cuda-graph"]
+    assert sections["phases"] == ["overview", "06-offload", "07-checkpoint", "08-two-gpus", "09-noisy"]
+
+
+def test_a_phase_shows_what_it_changed_and_whether_the_profile_called_for_it(documents: dict[str, str]) -> None:
+    text = documents["week-2"]
+    assert "- graph = False\n+ graph = True" in text
+    assert "in the profile of 02-fused-message" in text
+    assert "the author&#39;s idea, not from a trace" in text
+
+
+def test_every_outcome_is_told(documents: dict[str, str]) -> None:
+    everything = "".join(documents.values())
+    for words in (
+        "the gate had to refuse it, and did", "it ran out of memory", "its parent can&#39;t run here, and it can",
+        "needs 2 GPUs, this machine has 1", "other processes were busy on this machine", "within 1 % of no change",
+        "fell back: segment_sum", "Looked for, and not there: host-sync", "no Nsight Compute counters", "6.72×", "complex input is not supported",
+        "forces lose three digits", "4.10\xa0TB/s", "git checkout 4f2a9c1", "custom operator segment_sum has no ONNX form",
+    ):  # fmt: skip
+        assert words in everything, words
+
+
+def test_links_lead_to_anchors_that_exist(pages: dict[str, Page], documents: dict[str, str]) -> None:
+    read = {name: read_html(text) for name, text in documents.items()}
+    anchors = {name: {one["id"] for _, one in reader.elements if one.get("id")} for name, reader in read.items()}
+    for name, reader in read.items():
+        for link in reader.all("a"):
+            page, _, anchor = (link["href"] or "").partition("#")
+            if page.startswith("../"):
+                continue
+            assert page.removesuffix(".html") in ("", *pages)
+            assert not anchor or anchor in anchors[page.removesuffix(".html") or name], link
+
+
+def test_ids_are_unique_and_headings_skip_no_level(documents: dict[str, str]) -> None:
+    for text in documents.values():
+        reader = read_html(text)
+        ids = [one["id"] for _, one in reader.elements if one.get("id")]
+        assert len(ids) == len(set(ids))
+        levels = [int(tag[1]) for tag, _ in reader.elements if re.fullmatch(r"h[1-6]", tag)]
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_pages_can_be_read_without_eyes_mouse_or_network(documents: dict[str, str]) -> None:
+    for name, text in documents.items():
+        reader = read_html(text)
+        assert all(one.get("alt") for one in reader.all("img"))
+        assert len(reader.all("caption")) == len(reader.all("table"))
+        assert reader.all("a")[0]["href"] == "#content" and reader.all("main")[0]["id"] == "content"
+        assert all(one.get("scope") for one in reader.all("th"))
+        assert "@media print" in text and "http-equiv" not in text and "@import" not in text and "url(" not in text
+        sources = [one["src"] for _, one in reader.elements if one.get("src")]
+        assert all(source.startswith("data:image/svg+xml,") or source == "../../vega.js" for source in sources)
+        assert not [one for _, one in reader.elements if "http" in (one.get("href") or "")]
+        assert ("../../vega.js" in sources) == (name == "index")
+
+
+def test_the_same_records_give_the_same_bytes(documents: dict[str, str]) -> None:
+    again = {page.name: as_html(page) for page in make_pages(make_records())}
+    assert again == documents
+
+
+def test_a_run_of_nothing_but_a_baseline_renders() -> None:
+    records = make_records()
+    assert records.plan is not None and records.analysis is not None
+    cases = tuple(
+        msgspec.structs.replace(
+            case,
+            rows=case.rows[:1],
+            stack="00-baseline",
+            stack_speedup=None,
+            control=None,
+            baseline_control=None,
+            peers=(),
+            parts=(),
+        )
+        for case in records.analysis.cases[:1]
+    )
+    alone = replace(
+        records,
+        plan=msgspec.structs.replace(records.plan, phases=(), parts=(), variants=records.plan.variants[:1]),
+        analysis=msgspec.structs.replace(records.analysis, cases=cases, targets=(), risks=(), next_steps=(), alarms=()),
+        ledger=None,
+        variants={"00-baseline": records.of("00-baseline")},
+    )
+    (page,) = make_pages(alone)
+    assert "No alarms" in as_html(page) and "No speed-up over the baseline is on record" in as_html(page)
+
+
+@pytest.mark.parametrize(
+    "missing", ["plan", "analysis", "ledger", "prepared", "machine", "variants", "optional", "everything"]
+)
+def test_missing_records_are_holes_and_never_a_crash(missing: str) -> None:
+    records = make_records()
+    if missing == "everything":
+        records = RunRecords(workload=WORKLOAD, run=RUN)
+    elif missing == "optional":
+        records = stripped(records)
+    else:
+        records = replace(records, **{missing: {} if missing == "variants" else None})
+    pages = make_pages(records)
+    assert [section.id for section in pages[0].sections] == ORDER
+    for page in pages:
+        assert "None" not in "".join(read_html(as_html(page)).text).replace("no digits", "")
+        assert "None" not in render_markdown(page)
+
+
+def test_a_plan_without_results_shows_the_road_ahead() -> None:
+    (index, *_) = make_pages(replace(make_records(), analysis=None))
+    assert [figure.name for section in index.sections for figure in figures_of(section.blocks)][:1] == ["roadmap"]
+    assert "Success criteria, not judged yet" in render_markdown(index)
+
+
+def test_the_stack_of_the_run_is_the_one_that_is_shown_in_profile(pages: dict[str, Page]) -> None:
+    text = render_markdown(pages["index"])
+    assert f"Profile of `{STACK}`: 20 steps" in text and "attributed by the eager twin" in text

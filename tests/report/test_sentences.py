@@ -1,0 +1,83 @@
+"""Prose follows from the verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+from phasewise.records.analyse import Finding, PeerRow, Score
+from phasewise.records.base import Interval
+from phasewise.records.validate import Outcome
+from phasewise.records.verdict import Level, Reason, Status, Verdict
+from phasewise.report import sentences
+from report.make import make_prediction, make_targets
+
+GAIN = Interval(estimate=2.31, low=2.27, high=2.35)
+
+
+def test_every_reason_status_level_and_outcome_has_its_words() -> None:
+    assert set(sentences.REASONS) == set(Reason)
+    assert set(sentences.STATUSES) == set(sentences.STATUS_TONES) == set(Status)
+    assert set(sentences.LEVEL_WORDS) == set(sentences.LEVEL_TONES) == set(Level)
+    assert set(sentences.OUTCOME_TONES) == set(Outcome)
+    assert all(words for reason, words in sentences.REASONS.items() if reason != Reason.NONE)
+
+
+@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_verdict_makes_one_sentence(status: Status, reason: Reason) -> None:
+    for gain in (None, GAIN):
+        told = sentences.sentence(Verdict(status=status, reason=reason, over_parent=gain), None)
+        assert told[0].isupper() or told[0].isdigit() or told[0] == "–"
+        assert told.endswith(".") and ".." not in told and "None" not in told
+
+
+def test_only_a_faster_verdict_claims_a_speed_up() -> None:
+    faster = sentences.sentence(
+        Verdict(status=Status.FASTER, reason=Reason.INTERVAL_CLEARS_FLOOR, over_parent=GAIN), "00-baseline"
+    )
+    assert faster == "2.31× [2.27,\xa02.35] as fast as 00-baseline: the interval clears the floor of the A/A control."
+    unsure = sentences.sentence(
+        Verdict(status=Status.INCONCLUSIVE, reason=Reason.NEIGHBOUR, over_parent=GAIN), "00-baseline"
+    )
+    assert unsure.startswith("Can't be told from 00-baseline")
+
+
+def test_a_wanted_refusal_is_no_bad_news() -> None:
+    assert sentences.tone(Verdict(status=Status.INVALID, reason=Reason.EXPECTED_INVALID)) == "muted"
+    assert sentences.tone(Verdict(status=Status.INVALID, reason=Reason.RED_GATE)) == "bad"
+    assert sentences.tone(Verdict(status=Status.INVALID, reason=Reason.ALARM_NOT_REFUSED)) == "bad"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"), [((6.7, 6.6, 6.8), "We are"), ((0.8, 0.7, 0.9), "It is faster"), ((1.0, 0.9, 1.1), "Neither")]
+)
+def test_a_peer_is_judged_by_the_bound_and_not_by_the_estimate(bounds: tuple[float, float, float], words: str) -> None:
+    estimate, low, high = bounds
+    row = PeerRow(
+        name="other", version="1", variant="stack", verdict=Verdict(status=Status.SAME), validation=Outcome.PASS,
+        ratio=Interval(estimate=estimate, low=low, high=high),
+    )  # fmt: skip
+    assert sentences.peer(row).startswith(words)
+
+
+def test_a_finding_says_what_it_holds_or_why_it_abstains() -> None:
+    found = Finding(finding="launch-gaps", outcome="found", seconds=3.1e-3, share=0.58, gain=GAIN)
+    assert "3.10\xa0ms" in sentences.finding(found) and "58\xa0%" in sentences.finding(found)
+    assert sentences.finding(Finding(finding="x", outcome="abstained", reason="no trace.")) == "Abstained: no trace."
+    assert sentences.finding(Finding(finding="x", outcome="absent")) == "Looked for, and not there."
+
+
+def test_a_target_without_a_value_gives_its_reason() -> None:
+    told = [sentences.target(one) for one in make_targets()]
+    assert told[0] == "1.31\xa0ms [1.30,\xa01.32]"
+    assert told[1] == "10.4× [10.2,\xa010.6]"
+    assert told[2] == "46\xa0%"
+    assert told[3] == "the check did not run at this size"
+
+
+@pytest.mark.parametrize(("covered", "words"), [(True, "inside"), (False, "outside"), (None, "not scored")])
+def test_a_score_is_told_from_its_record(covered: bool | None, words: str) -> None:
+    score = Score(
+        prediction=make_prediction("forward", "05-cuda-graph", "00-baseline"), measured=GAIN, covered=covered, bias=0.1
+    )
+    assert sentences.scored(score).startswith(words)

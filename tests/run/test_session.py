@@ -1,0 +1,112 @@
+"""Worker processes on the CPU: what they answer, and how their deaths are told apart. Each spawn imports torch once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phasewise.records.plan import VariantPlan
+from phasewise.records.verdict import Failure, Reason
+from phasewise.run.death import ProcessFailed
+from phasewise.run.isolated import run_isolated
+from phasewise.run.session import Session, target_case
+from run.programs import plan_program, write_program
+
+
+def open_session(folder: Path, plan: VariantPlan) -> Session:
+    write_program(folder)
+    return Session(target_case(plan, "only", folder))
+
+
+def fail(folder: Path, plan: VariantPlan) -> Failure:
+    """The failure of a session that opens, and dies in its third step or before."""
+    session = open_session(folder, plan)
+    with pytest.raises(ProcessFailed) as caught:
+        session.open()
+        session.block(5, settle=0)
+    session.close()
+    return caught.value.failure
+
+
+def test_a_worker_times_a_program_that_prints_and_keeps_its_outputs(tmp_path: Path) -> None:
+    session = open_session(tmp_path, plan_program())
+    opened = session.open()
+    block = session.block(7, settle=1)
+    assert opened["items"] == 8 and opened["build_s"] > 0 and opened["first_step_s"] > 0
+    assert block["steps"] == 7 and 0 < block["wall_s"] < 10 and block["device_s"] is None
+    assert len(session.singles(5)) == 5 and len(session.placing(3)) == 3
+    assert session.energy(2) is None
+    assert session.check() is True
+    used, kind = session.memory()
+    assert used >= 0 and kind == "host-resident"
+    session.close()
+
+
+def test_state_is_restored_before_each_block_and_drift_is_noticed(tmp_path: Path) -> None:
+    restored = open_session(tmp_path, plan_program("restored"))
+    restored.open()
+    restored.block(50, settle=0)
+    assert restored.check() is True
+    restored.close()
+    drifting = open_session(tmp_path, plan_program("drifts"))
+    drifting.open()
+    drifting.block(50, settle=0)
+    assert drifting.check() is False
+    drifting.close()
+
+
+def test_an_exception_is_a_crash_with_its_last_line(tmp_path: Path) -> None:
+    failure = fail(tmp_path, plan_program("raises"))
+    assert failure == Failure(reason=Reason.CRASH, message="RuntimeError: the third step is cursed")
+
+
+def test_a_killed_worker_counts_as_out_of_memory(tmp_path: Path) -> None:
+    assert fail(tmp_path, plan_program("killed")).reason is Reason.OUT_OF_MEMORY
+
+
+def test_an_aborting_worker_is_a_crash_with_its_signal(tmp_path: Path) -> None:
+    failure = fail(tmp_path, plan_program("aborts"))
+    assert failure.reason is Reason.CRASH and "SIGABRT" in failure.message and "last words" in failure.message
+
+
+def test_a_silent_worker_is_killed_after_the_time_limit(tmp_path: Path) -> None:
+    plan = plan_program("hangs", timeout_s=8.0)
+    assert fail(tmp_path, plan) == Failure(reason=Reason.TIMEOUT, message="block was not done after 8 s")
+
+
+def test_a_build_beyond_the_memory_cap_is_out_of_memory(tmp_path: Path) -> None:
+    failure = fail(tmp_path, plan_program("greedy", memory_limit_bytes=200 << 20))
+    assert failure.reason is Reason.OUT_OF_MEMORY
+
+
+def test_a_build_that_is_not_supported_says_why(tmp_path: Path) -> None:
+    failure = fail(tmp_path, plan_program("unsupported"))
+    assert failure == Failure(reason=Reason.UNSUPPORTED, message="needs a newer world")
+
+
+def test_a_group_of_two_ranks_steps_together(tmp_path: Path) -> None:
+    session = open_session(tmp_path, plan_program("group", ranks=2))
+    assert session.open()["items"] == 16
+    assert session.block(5, settle=0)["wall_s"] > 0
+    assert session.check() is True
+    session.close()
+
+
+TARGETS = """
+import os
+def double(payload):
+    print("noise")
+    return {"twice": 2 * payload["x"]}
+def leave(payload):
+    os._exit(3)
+"""
+
+
+def test_an_isolated_call_gives_its_result_or_how_it_died(tmp_path: Path) -> None:
+    (tmp_path / "targets.py").write_text(TARGETS)
+    file = tmp_path / "targets.py"
+    assert run_isolated(f"{file}:double", {"x": 21}, folder=tmp_path) == {"twice": 42}
+    assert run_isolated(f"{file}:leave", {}, folder=tmp_path) == Failure(reason=Reason.CRASH, message="exit status 3")
+    missing = run_isolated(f"{file}:absent", {}, folder=tmp_path)
+    assert isinstance(missing, Failure) and missing.reason is Reason.BAD_PROGRAM and "absent" in missing.message

@@ -1,0 +1,137 @@
+"""One case through the gate: what it is held against, and how errors, guards and checks become an outcome."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phasewise.records.plan import Kind
+from phasewise.records.validate import Outcome
+from phasewise.records.verdict import Reason
+from phasewise.run.case import open_case, open_reference
+from phasewise.validate.case import Ancestor, compare_with_reference, sampled_items, validate_case
+from phasewise.validate.outcomes import conclude
+from phasewise.validate.trajectory import follow, load, save
+from plans import make_baseline, make_plan
+
+HERE = Path(__file__).parent
+
+
+def size_of(case):
+    return "full" if case == "sampled" else "tiny"
+
+
+def plan_of(case="product", **switches):
+    return make_plan("gated.py", HERE, switches=switches, cases=(case,), size=size_of(case))
+
+
+def peer_of(name):
+    return make_plan("gated.py", HERE, kind=Kind.PEER, variant=f"peer-{name}", peer=name, cases=("product",))
+
+
+def guard_of(record, name):
+    return next(guard for guard in record.guards if guard.guard == name)
+
+
+def test_an_honest_variant_passes_with_an_error_for_every_step():
+    record = validate_case(plan_of(), "product", HERE)
+    assert record.outcome is Outcome.PASS
+    assert [(error.kind, error.name, error.step) for error in record.errors] == [
+        ("output", "output", n) for n in range(3)
+    ]
+    assert all(0 < error.worst < 1 for error in record.errors)
+    assert record.against == "reference"
+    assert record.seconds > 0
+
+
+def test_errors_are_told_in_units_of_the_baselines():
+    baseline = validate_case(make_baseline("gated.py", HERE, cases=("product",)), "product", HERE)
+    assert all(error.times_baseline is None for error in baseline.errors)
+    record = validate_case(plan_of(), "product", HERE, baseline=baseline)
+    assert all(0 < error.times_baseline <= 1 for error in record.errors)
+
+
+def test_a_fallback_is_right_and_does_not_pass():
+    record = validate_case(plan_of(fault="fallback"), "product", HERE)
+    assert record.outcome is Outcome.FALLBACK
+    assert record.fallbacks == ("product: no Triton here",)
+    assert "no Triton here" in record.message
+
+
+def test_what_a_build_does_not_support_is_skipped_with_its_reason():
+    record = validate_case(plan_of(fault="unsupported"), "product", HERE)
+    assert record.outcome is Outcome.SKIPPED
+    assert record.failure.reason is Reason.UNSUPPORTED
+    assert record.message == "needs a device with more fingers"
+
+
+def test_an_error_of_the_build_goes_through_to_the_process():
+    with pytest.raises(RuntimeError, match="the build broke"):
+        validate_case(plan_of(fault="build"), "product", HERE)
+
+
+def test_an_error_in_a_later_step_fails_the_guard_that_saw_it():
+    record = validate_case(plan_of(fault="raises later"), "product", HERE)
+    assert record.outcome is Outcome.FAIL
+    assert "the program raised IndexError: row 9 of 8" in record.message
+
+
+def test_a_step_may_consume_a_placed_batch_but_not_a_resident_one():
+    assert validate_case(plan_of(fault="eats"), "product", HERE).outcome is Outcome.PASS
+    record = validate_case(plan_of("resident", fault="eats"), "resident", HERE)
+    assert guard_of(record, "inputs-unchanged").outcome is Outcome.FAIL
+
+
+def test_a_sample_is_held_against_the_reference_and_the_rest_is_said_to_be_open():
+    record = validate_case(plan_of("sampled"), "sampled", HERE)
+    assert record.outcome is Outcome.PASS, record.message
+    assert record.sampled_items == 300
+    assert record.errors[0].elements == 300
+    assert guard_of(record, "beyond-the-sample").outcome is Outcome.SKIPPED
+
+
+def test_a_sampled_row_that_is_wrong_fails():
+    rows = {row for row in range(40) if gate_of_row(row) is Outcome.FAIL}
+    assert 0 < len(rows) < 40
+
+
+def test_a_row_outside_the_sample_is_caught_by_the_validated_ancestor(tmp_path):
+    missed = next(row for row in range(40) if gate_of_row(row) is Outcome.PASS)
+    opened = open_case(plan_of("sampled"), "sampled", HERE, ring=3)
+    save(follow(opened, 3), tmp_path / "ancestor.pt")
+    ancestor = Ancestor(variant="00-baseline", results=load(tmp_path / "ancestor.pt"))
+    record = validate_case(plan_of("sampled", row=missed), "sampled", HERE, ancestor=ancestor)
+    assert record.against == "00-baseline"
+    assert "against 00-baseline" in record.message
+    assert f"at [{missed}]" in record.message
+    assert validate_case(plan_of("sampled"), "sampled", HERE, ancestor=ancestor).outcome is Outcome.PASS
+
+
+def gate_of_row(row):
+    plan = plan_of("sampled", row=row)
+    opened = open_case(plan, "sampled", HERE, ring=2)
+    items = sampled_items(plan, plan.cases[0], HERE, None)
+    reference = follow(open_reference(plan, "sampled", HERE, items=items, ring=2), 2)
+    errors = compare_with_reference(follow(opened, 2), reference, items, plan.allowance, {})
+    return conclude(errors, (), (), ())[0]
+
+
+def test_a_peer_is_held_against_the_reference():
+    assert validate_case(peer_of("plain"), "product", HERE).outcome is Outcome.PASS
+
+
+def test_a_peer_of_another_problem_is_held_against_its_own_reference():
+    assert validate_case(peer_of("half"), "product", HERE).outcome is Outcome.PASS
+
+
+def test_a_peer_of_another_problem_without_a_reference_is_skipped_with_the_sentence():
+    record = validate_case(peer_of("other"), "product", HERE)
+    assert record.outcome is Outcome.SKIPPED
+    assert "it solves the problem without w" in record.message
+
+
+def test_a_peer_whose_package_is_missing_is_skipped():
+    record = validate_case(peer_of("absent"), "product", HERE)
+    assert record.outcome is Outcome.SKIPPED
+    assert "pip install absent" in record.message

@@ -1,0 +1,123 @@
+"""The stage: one process a case, whose death is a record; the sanitizer's verdict is one more guard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from phasewise.records.validate import CaseValidation, Guard, Outcome, Validation
+from phasewise.records.verdict import Failure, Reason
+from phasewise.store import decode, digest, encode
+from phasewise.validate import validate_variant, variant
+from phasewise.validate.group import rank_environments, run_group
+from phasewise.validate.outcomes import failed_case
+from plans import make_baseline, make_plan
+
+HERE = Path(__file__).parent
+
+
+def size_of(case):
+    return "full" if case == "sampled" else "tiny"
+
+
+def plan_of(case="product", **changes):
+    return make_plan("gated.py", HERE, cases=(case,), size=size_of(case), **changes)
+
+
+def stage(plan, validations=None, plans=None, one=None):
+    return validate_variant(plan, plans or {}, validations or {}, root=HERE, machine="m", commit="c", validate_one=one)
+
+
+def passed(plan, case, root, baseline, ancestor):
+    return CaseValidation(
+        case=case, outcome=Outcome.PASS, message=f"{baseline and baseline.message} {ancestor and ancestor.variant}"
+    )
+
+
+def record_of(plan, outcome=Outcome.PASS):
+    return stage(plan, one=lambda plan, case, *_: CaseValidation(case=case, outcome=outcome, message=plan.variant))
+
+
+def test_a_record_names_what_it_was_made_from():
+    plan = plan_of()
+    record = stage(plan, one=passed)
+    assert (record.variant, record.plan, record.machine, record.commit, record.tier) == (
+        "01-test", digest(plan), "m", "c", "moderate",
+    )  # fmt: skip
+
+
+def test_a_planned_skip_starts_no_process():
+    record = stage(plan_of(skip="needs 4 GPUs"), one=None)
+    assert record.cases[0].outcome is Outcome.SKIPPED
+    assert record.cases[0].failure == Failure(reason=Reason.NEEDS, message="needs 4 GPUs")
+
+
+def test_the_baselines_record_is_the_yardstick_of_the_others():
+    baseline = make_baseline("gated.py", HERE, cases=("product",))
+    record = stage(plan_of(), {"00-baseline": record_of(baseline)}, {"00-baseline": baseline}, passed)
+    assert record.cases[0].message == "00-baseline None"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "chosen"), [(Outcome.PASS, "01-first"), (Outcome.FALLBACK, "01-first"), (Outcome.FAIL, "00-baseline")]
+)
+def test_a_sampled_case_is_compared_with_its_nearest_validated_ancestor(outcome, chosen):
+    baseline = make_baseline("gated.py", HERE, cases=("sampled",), size="full")
+    first = plan_of("sampled", variant="01-first")
+    plan = plan_of("sampled", variant="02-second", ancestors=("01-first", "00-baseline"))
+    known = {"00-baseline": record_of(baseline), "01-first": record_of(first, outcome)}
+    record = stage(plan, known, {"00-baseline": baseline, "01-first": first}, passed)
+    assert record.cases[0].message.endswith(chosen)
+
+
+def test_a_dead_process_is_a_failed_record_with_the_reason():
+    record = stage(plan_of(switches={"fault": "killed"}))
+    found = record.cases[0]
+    assert found.outcome is Outcome.FAIL
+    assert found.failure.reason is Reason.CRASH
+    assert "SIGSEGV" in found.message
+
+
+def test_a_case_is_validated_in_its_own_process_and_survives_its_way_to_disk():
+    baseline = make_baseline("gated.py", HERE, cases=("sampled",), size="full")
+    known = {"00-baseline": record_of(baseline)}
+    record = stage(plan_of("sampled"), known, {"00-baseline": baseline})
+    found = record.cases[0]
+    assert found.outcome is Outcome.PASS, found.message
+    assert found.against == "00-baseline"
+    assert decode(encode(record), Validation, "here") == record
+
+
+def test_what_a_program_does_not_support_is_skipped_and_the_rest_failed():
+    assert failed_case("c", Failure(reason=Reason.UNSUPPORTED, message="no")).outcome is Outcome.SKIPPED
+    assert failed_case("c", Failure(reason=Reason.OUT_OF_MEMORY, message="big")).outcome is Outcome.FAIL
+
+
+def test_the_sanitizers_finding_turns_the_gate_red(monkeypatch):
+    bad = Guard(guard="sanitizer-racecheck", outcome=Outcome.FAIL, message="a race")
+    monkeypatch.setattr(variant, "run_sanitizer", lambda plan, case, root: (bad,))
+    plan = msgspec.structs.replace(plan_of(), profilers=("torch", "sanitizer"), device="h200")
+    found = stage(plan, one=passed).cases[0]
+    assert found.outcome is Outcome.FAIL
+    assert found.message == "guard sanitizer-racecheck: a race"
+    assert stage(msgspec.structs.replace(plan, profilers=("torch",)), one=passed).cases[0].outcome is Outcome.PASS
+
+
+def test_every_rank_of_a_group_is_told_who_it_is():
+    first, second = rank_environments(2, 1234)
+    assert first == {
+        "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1234", "RANK": "0", "LOCAL_RANK": "0",
+    }  # fmt: skip
+    assert second["RANK"] == "1"
+
+
+def test_a_group_answers_with_the_rank_that_failed(tmp_path):
+    module = tmp_path / "asked.py"
+    module.write_text(
+        "import os\ndef ask(payload):\n    rank = os.environ['RANK']\n"
+        "    return {'outcome': 'fail' if rank == '1' else 'pass', 'rank': rank + payload}\n"
+    )
+    answer = run_group(f"{module}:ask", "!", ranks=2, environment={}, timeout_s=60.0, folder=tmp_path)
+    assert answer == {"outcome": "fail", "rank": "1!"}
