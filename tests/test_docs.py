@@ -45,10 +45,10 @@ def test_every_finding_is_in_the_generated_catalogue(repository):
 
 
 def test_the_result_table_is_what_the_summaries_say(repository, readme):
-    from phasewise.report import render_table
+    from phasewise.report import make_table
 
     between = readme.split("<!-- results -->")[1].split("<!-- /results -->")[0]
-    assert between.strip() == render_table(repository).strip(), "run `make tables`"
+    assert between.strip() == make_table(repository).strip(), "run `make tables`"
 
 
 def test_the_table_of_the_simulation_is_what_the_simulation_says(repository):
@@ -60,7 +60,9 @@ def test_the_table_of_the_simulation_is_what_the_simulation_says(repository):
 
 
 def test_the_layers_hold(repository):
-    done = subprocess.run([sys.executable, "-m", "importlinter.cli"], cwd=repository, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "importlinter.cli"], cwd=repository, capture_output=True, text=True, check=False
+    )
     if "No module named" in done.stderr or not done.stdout:
         done = subprocess.run(["lint-imports"], cwd=repository, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -107,7 +109,9 @@ def test_the_tutorials_workload_loads_and_plans(repository, tmp_path):
 
 
 def test_nothing_names_a_machine_or_a_session(repository):
-    tracked = subprocess.run(["git", "ls-files"], cwd=repository, capture_output=True, text=True, check=True).stdout.split()
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=repository, capture_output=True, text=True, check=True
+    ).stdout.split()
     pattern = re.compile(r"/(root|home|work|farm)/[a-z.]", re.I)
     for name in tracked:
         path = repository / name

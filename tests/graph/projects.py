@@ -149,12 +149,16 @@ def share(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Pro
     # below the base folder of this whole run, where pytest-xdist gives each worker one of its own
     base = factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    folder, done = base / name, base / f"{name}.done"
+    folder, outcome = base / name, base / f"{name}.outcome"
     with hold(base / f"{name}.lock"):
-        if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            make(folder)
-            done.touch()
+        if not outcome.exists():
+            try:
+                make(folder)
+            except AssertionError as error:
+                outcome.write_text(str(error))
+            else:
+                outcome.touch()
+    assert not outcome.read_text(), outcome.read_text()
     return Project(folder)
 
 

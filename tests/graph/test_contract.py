@@ -6,6 +6,7 @@ import json
 
 import jsonschema
 import pytest
+
 from graph.projects import CONTRACT, REPOSITORY, make_project, unreadable
 
 SHAPES = sorted(path.stem for path in CONTRACT.glob("*.py"))

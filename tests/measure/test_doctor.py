@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from measure.fakes import Clock, FakeArm, Quiet
-from phasewise.measure.doctor import describe_doctor, examine_with
+from phasewise.measure.doctor import POOL, describe_doctor, examine_with
+from phasewise.measure.neighbours import Look
 from phasewise.measure.progress import Silent
+from phasewise.measure.sampling import Watcher
 from phasewise.records.machine import Doctor, Machine, Tool
 
 MACHINE = Machine(
@@ -12,17 +16,25 @@ MACHINE = Machine(
 )
 
 
-def examine(clock: Clock, *, planted: float | None = None, seconds: float = 1e6, luck: float = 0.002) -> Doctor:
+def examine(
+    clock: Clock,
+    *,
+    planted: float | None = None,
+    seconds: float = 1e6,
+    luck: float = 0.002,
+    repeats: int = 20,
+    watch: Watcher | None = None,
+) -> Doctor:
     def start(units: int) -> FakeArm:
         return FakeArm(clock, f"units {units}", step_s=units * 1e-5, luck=luck, noise=0.005)
 
     return examine_with(
         start,
         MACHINE,
-        repeats=20,
+        repeats=repeats,
         planted=planted,
         seconds=seconds,
-        watch=Quiet(),
+        watch=watch or Quiet(),
         progress=Silent(),
         now=clock.now,
     )
@@ -52,3 +64,15 @@ def test_time_that_runs_out_leaves_fewer_comparisons() -> None:
 def test_the_description_says_what_is_missing_and_the_cure() -> None:
     text = describe_doctor(examine(Clock(), planted=0.05))
     assert "ncu: gone; get it" in text and "planted slow-down of 5.0%" in text and "floor" in text
+
+
+def test_processes_that_wait_in_a_pool_are_no_neighbours() -> None:
+    seen: set[int] = set()
+
+    class Counting(Quiet):
+        def look(self, workers: Iterable[int]) -> Look:
+            seen.update([len(set(workers))])
+            return super().look(workers)
+
+    examine(Clock(), planted=0.05, repeats=2, watch=Counting())
+    assert seen == {POOL["cpu"], 2 * POOL["cpu"]}

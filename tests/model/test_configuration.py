@@ -47,6 +47,7 @@ BAD: list[tuple[Any, str]] = [
     ({**GOOD, "measure": {"min_rounds": 0}}, "at least 3"),
     ({**GOOD, "measure": {"block_s": 0}}, "more than 0"),
     ({**GOOD, "measure": {"min_rounds": 50}}, "lower the other"),
+    ({**GOOD, "budget": "standard", "measure": {"min_sets": 1}}, "give at least 2"),
     ({**GOOD, "colour": "red"}, "'colour' is not known"),
 ]
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-
-import msgspec
 
 from phasewise.records.analyse import (
     Analysis,
@@ -27,7 +24,7 @@ from phasewise.records.analyse import (
 )
 from phasewise.records.base import Interval, Quantity
 from phasewise.records.plan import Kind, PlannedRisk, PlannedTarget, RunPlan, StoryPhase, StoryVariant
-from phasewise.records.validate import Outcome, Validation
+from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 from phasewise.report.load import RunRecords, VariantRecords
 from report.make_stages import make_export, make_machine, make_plan, make_prepared, make_profile, make_validation
@@ -88,7 +85,7 @@ def make_row(case: str, entry: tuple) -> Row:
         variant=variant, kind=Kind.BASELINE if phase is None else Kind.PHASE, phase=phase, part=part, parent=parent, kept=kept,
         switches=SWITCHES | sets, sets=sets,
         verdict=Verdict(
-            status=status, reason=reason, detail=detail, over_parent=around(gain) if gain else None,
+            status=status, reason=reason, detail=detail, over_parent=around(gain, 0.004 if status == Status.SAME else 0.018) if gain else None,
             over_baseline=over_baseline, chained=variant == STACK, numbers={"floor": 0.006},
         ),
         time_s=time_s, p50_s=ms and ms * 1e-3, p99_s=ms and ms * 1.2e-3, device_s=ms and ms * 0.9e-3,
@@ -268,46 +265,3 @@ def make_records() -> RunRecords:
         workload=WORKLOAD, run=RUN, plan=make_run_plan(), analysis=make_analysis(), ledger=make_ledger(),
         prepared=make_prepared(CASES), machine=make_machine(), variants=variants,
     )  # fmt: skip
-
-
-def make_small_records() -> RunRecords:
-    """The first three variants in the headline case: enough for what is about files and not about content."""
-    records = make_records()
-    plan, analysis = records.plan, records.analysis
-    assert plan is not None and analysis is not None
-    case = msgspec.structs.replace(analysis.cases[0], rows=analysis.cases[0].rows[:3], stack="02-fused-message")
-    return replace(
-        records,
-        plan=msgspec.structs.replace(plan, cases=CASES[:1], phases=plan.phases[:2], variants=plan.variants[:3]),
-        analysis=msgspec.structs.replace(analysis, cases=(case,)),
-        variants={
-            name: replace(held, validation=None if held.validation is None else _first_case(held.validation))
-            for name, held in list(records.variants.items())[:3]
-        },
-    )
-
-
-def _first_case(validation: Validation) -> Validation:
-    return msgspec.structs.replace(validation, cases=validation.cases[:1])
-
-
-def stripped(records: RunRecords) -> RunRecords:
-    """The same run with every optional field empty."""
-    rows = tuple(
-        Row(
-            variant=row.variant, kind=row.kind, phase=row.phase, part=row.part, parent=row.parent, kept=row.kept, switches={}, sets={},
-            verdict=Verdict(status=row.verdict.status),
-        )
-        for row in records.cases[0].rows
-    )  # fmt: skip
-    case = CaseResult(
-        case=CASES[0], items=1.0, item="items", floor_s=None, floor_kind="", rows=rows, stack=None, stack_speedup=None,
-        stack_level=Level.NONE, control=None,
-    )  # fmt: skip
-    analysis = Analysis(workload=WORKLOAD, run=RUN, commits=(), machines=(), cases=(case,))
-    plan = (
-        msgspec.structs.replace(records.plan, targets=(), risks=(), considered=(), parts=(), cases=(CASES[0],))
-        if records.plan
-        else None
-    )
-    return RunRecords(workload=WORKLOAD, run=RUN, plan=plan, analysis=analysis)

@@ -12,7 +12,8 @@ from phasewise.model.layout import Layout
 from phasewise.records.errors import UserError
 from phasewise.report import render_index, render_run, require_chart_packages
 from phasewise.report.load import RunRecords
-from report.make import RUN, WORKLOAD, make_records, make_small_records
+from report.make import RUN, WORKLOAD, make_records
+from report.make_less import make_small_records
 from report.reading import read_html
 
 

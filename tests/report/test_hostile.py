@@ -19,7 +19,8 @@ from phasewise.report.content import make_pages
 from phasewise.report.format import clean
 from phasewise.report.load import RunRecords, VariantRecords
 from phasewise.report.markdown import render_markdown
-from report.make import make_records, make_small_records
+from report.make import make_records
+from report.make_less import make_small_records
 from report.reading import as_html, read_html, read_markdown, seen
 
 POISON = "<script>alert(1)</script>\"'|``x``</td>&lt;\n# [a](javascript:b) ![c](http://d.e/f.png) <img src=x onerror=g> \\| --- $h$\x00\u202e"
@@ -31,7 +32,7 @@ VOCABULARY = {
 # never shown: digests, what a page's address says already, and what another field says better
 HIDDEN = {
     ("Export", "plan"), ("Profile", "plan"), ("Validation", "plan"), ("VariantPlan", "sources"), ("Prediction", "made_from"),
-    ("RunPlan", "size"), ("VariantPlan", "size"), ("VariantPlan", "source"), ("Machine", "kind"), ("Prepared", "folder"),
+    ("RunPlan", "size"), ("VariantPlan", "size"), ("Machine", "kind"), ("Prepared", "folder"),
     # the gate's own record tells it
     ("Row", "validation_message"),
 }  # fmt: skip

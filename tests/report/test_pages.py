@@ -13,7 +13,8 @@ from phasewise.report.blocks import Page, figures_of
 from phasewise.report.content import make_pages
 from phasewise.report.load import RunRecords
 from phasewise.report.markdown import render_markdown
-from report.make import RUN, STACK, WORKLOAD, make_records, stripped
+from report.make import RUN, STACK, WORKLOAD, make_records
+from report.make_less import stripped
 from report.reading import as_html, read_html, read_markdown
 
 ORDER = [
@@ -107,7 +108,7 @@ def test_every_outcome_is_told(documents: dict[str, str]) -> None:
     everything = "".join(documents.values())
     for words in (
         "the gate had to refuse it, and did", "it ran out of memory", "its parent can&#39;t run here, and it can",
-        "needs 2 GPUs, this machine has 1", "other processes were busy on this machine", "within 1 % of no change",
+        "needs 2 GPUs, this machine has 1", "other processes were busy on this machine", "within 1\xa0% of no change",
         "fell back: segment_sum", "Looked for, and not there: host-sync", "no Nsight Compute counters", "6.72×", "complex input is not supported",
         "forces lose three digits", "4.10\xa0TB/s", "git checkout 4f2a9c1", "custom operator segment_sum has no ONNX form",
     ):  # fmt: skip

@@ -71,8 +71,8 @@ def test_an_aborting_worker_is_a_crash_with_its_signal(tmp_path: Path) -> None:
 
 
 def test_a_silent_worker_is_killed_after_the_time_limit(tmp_path: Path) -> None:
-    plan = plan_program("hangs", timeout_s=8.0)
-    assert fail(tmp_path, plan) == Failure(reason=Reason.TIMEOUT, message="block was not done after 8 s")
+    failure = fail(tmp_path, plan_program("hangs", timeout_s=8.0))
+    assert failure.reason is Reason.TIMEOUT and failure.message.endswith("was not done after 8 s")
 
 
 def test_a_build_beyond_the_memory_cap_is_out_of_memory(tmp_path: Path) -> None:

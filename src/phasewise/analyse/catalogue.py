@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
+from pathlib import Path
 
 from phasewise.analyse.evidence import Find
 from phasewise.analyse.findings import CATALOGUE
@@ -29,3 +31,7 @@ def _render(name: str, find: Find) -> str:
     for heading in HEADINGS:
         body = re.sub(rf"\s*{heading}:", f"\n- **{heading}:**", body)
     return f"## {name}\n\n{first.strip()}\n{body}\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(render_catalogue())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from phasewise.measure.driver import ArmDriver
-from phasewise.measure.neighbours import watch_machine
+from phasewise.measure.neighbours import Look, watch_machine
 from phasewise.measure.pool import Pool, draw_pair, fill_pool
 from phasewise.measure.progress import Progress, Silent, to_stderr
 from phasewise.measure.sampler import sample_case
@@ -46,6 +46,18 @@ class Repeat:
 
     measurement: CaseMeasurement
     ratio: RatioEstimate
+
+
+@dataclass(frozen=True)
+class PoolWatch:
+    """A watch to which the processes that wait in the pools are ours too."""
+
+    watch: Watcher
+    pools: Sequence[Pool]
+
+    def look(self, workers: Iterable[int]) -> Look:
+        waiting = {pid for pool in self.pools for driver in pool.drivers for pid in driver.pids}
+        return self.watch.look(waiting.union(workers))
 
 
 def examine(
@@ -108,7 +120,7 @@ def examine_with(
         found: list[Repeat] = []
         while len(found) < repeats and now() - began < until:
             progress.update(f"{title} {len(found) + 1} of {repeats}, {seconds - (now() - began):.0f} s left")
-            tools = Tools(watch=watch, now=now, progress=Silent(), seed=len(found))
+            tools = Tools(watch=PoolWatch(watch, pools), now=now, progress=Silent(), seed=len(found))
             found.append(_compare(parent, variant, budget, rng, tools))
         return found
 

@@ -104,6 +104,11 @@ def choose_budget(configuration: Configuration, kind: str, place: str = "configu
                 f"{place}: measure.{least} is {getattr(budget, least)}, at most measure.{most} = {getattr(budget, most)} "
                 "is allowed; raise the one or lower the other"
             )
+    if budget.max_sets > 1 and budget.min_sets < 2:
+        raise PlanError(
+            f"{place}: measure.min_sets is 1 where up to {budget.max_sets} sets are allowed; "
+            "give at least 2, from which a spread can be seen, or set max_sets: 1"
+        )
     return budget
 
 

@@ -61,7 +61,14 @@ class _Pruner(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         if node.body and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
             node.body = node.body[1:] or [ast.Pass()]
-        return self.generic_visit(node)
+        if node.name != SWITCH_ANNOTATION:
+            return self.generic_visit(node)
+        # a switch counts by its value where it is read, here by the methods: a new field changes nobody else
+        node.body = [statement for statement in node.body if not isinstance(statement, ast.AnnAssign)] or [ast.Pass()]
+        outer, self.names = self.names, (*self.names, "self")
+        self.generic_visit(node)
+        self.names = outer
+        return node
 
     def visit_If(self, node: ast.If) -> Any:
         value = self.evaluate(node.test)

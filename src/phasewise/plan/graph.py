@@ -93,6 +93,13 @@ class Graph:
             for file in ("index.html", "summary.json")
         ]
 
+    def targets(self) -> list[str]:
+        """The indexes, and every record: one that was deleted is made again, although what was made from it is there."""
+        records = [
+            self._file(plan, name) for run in self.planned for plan in run.variants for name in _records_of(plan)
+        ]
+        return ["reports/index.html", "reports/index.md", *records]
+
     def _base(self, plan: VariantPlan) -> Inputs:
         prepared = self._run_file(plan.workload, plan.run, "prepare.json")
         machine = self.layout.relative(self.layout.machine(plan.device))

@@ -154,7 +154,7 @@ def ratio_range(pair: tuple[float, float] | None) -> str:
     """1.5 to 2.2×, as people write what they expect; a single number where both ends agree."""
     if pair is None:
         return NOTHING
-    low, high = (number(end).removesuffix("0") if "." in number(end) else number(end) for end in pair)
+    low, high = (number(end).rstrip("0").rstrip(".") if "." in number(end) else number(end) for end in pair)
     return f"{low}×" if low == high else f"{low} to {high}×"
 
 

@@ -36,7 +36,7 @@ RISK_TONES: dict[str, Tone] = {
 # one clause a reason; it follows the status, after a colon
 REASONS: dict[Reason, str] = {
     Reason.INTERVAL_CLEARS_FLOOR: "the interval clears the floor of the A/A control",
-    Reason.WITHIN_ONE_PERCENT: "the whole interval lies within 1 % of no change",
+    Reason.WITHIN_ONE_PERCENT: "the whole interval lies within 1\u00a0% of no change",
     Reason.FEW_ROUNDS: "too few rounds count for an interval that could be trusted",
     Reason.BELOW_FLOOR: "the difference does not clear the floor of the A/A control",
     Reason.THROTTLED: "the device throttled while it was measured",
@@ -48,7 +48,7 @@ REASONS: dict[Reason, str] = {
     Reason.RED_GATE: "the validation gate is red, so no speed is reported",
     Reason.EXPECTED_INVALID: "the gate had to refuse it, and did",
     Reason.ALARM_NOT_REFUSED: "the gate had to refuse it, and let it pass",
-    Reason.ABOVE_PEAK: "it would need more than 105 % of the measured peak, so work must have been skipped",
+    Reason.ABOVE_PEAK: "it would need more than 105\u00a0% of the measured peak, so work must have been skipped",
     Reason.OTHER_MACHINE: "its records come from another machine, and ratios across machines are not chained",
     Reason.OUT_OF_MEMORY: "it ran out of memory",
     Reason.CRASH: "its process died",

@@ -68,7 +68,6 @@ def bench_case(opened: OpenCase) -> Bench:
         restore=opened.restore,
         wait=program.sync or _nothing,
         outputs=opened.outputs,
-        flush=make_flush(opened.device) if opened.planned.cache == "cold" else None,
         items=opened.work.items,
         version=_peer_version(opened),
         foreign=program.sync is not None,
@@ -99,7 +98,13 @@ def make_flush(device: torch.device) -> Callable[[], None]:
     else:
         cache = max((_cache_bytes(path) for path in CPU_CACHES.glob("index*/size")), default=UNKNOWN_CACHE_BYTES)
     buffer = torch.empty(2 * cache, dtype=torch.uint8, device=device)
-    return lambda: (buffer.zero_(), None)[1]
+
+    def flush() -> None:
+        buffer.zero_()
+
+    # now, so that its pages are there before the program's memory is watched
+    flush()
+    return flush
 
 
 def _cache_bytes(path: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ import msgspec
 import torch
 
 from phasewise.model.workload import Shape
-from phasewise.records.plan import PlannedCase, VariantPlan
-from phasewise.run.bench import Bench, bench_case, bench_function
+from phasewise.records.plan import VariantPlan
+from phasewise.run.bench import Bench, bench_case, bench_function, make_flush
 from phasewise.run.case import find_case, open_case, torch_device
 from phasewise.run.memory import MemoryWatch, limit_memory, watch_memory
 from phasewise.run.ranks import Ranks, join_ranks
@@ -69,7 +69,8 @@ def open_planned(plan: dict[str, Any], case: str, root: str, shape: dict[str, An
         device,
         memory_bytes=wanted.memory_limit_bytes,
         tolerance=(planned.allowance.rtol, planned.allowance.atol),
-        scale=_ranked_items(wanted),
+        weak=wanted.scaling == "weak",
+        cold=wanted.cache == "cold",
     )
 
 
@@ -83,7 +84,6 @@ def open_function(
         torch.device("cuda", 0) if cuda and torch.cuda.is_available() else torch.device("cpu"),
         memory_bytes=memory_bytes,
         tolerance=(0.0, 0.0),
-        scale=lambda ranks: 1,
     )
 
 
@@ -141,7 +141,8 @@ def _open(
     *,
     memory_bytes: int | None,
     tolerance: tuple[float, float],
-    scale: Callable[[int], int],
+    weak: bool = False,
+    cold: bool = False,
 ) -> tuple[Held, Opened]:
     ranks = join_ranks(device)
     if device.type == "cuda":
@@ -150,9 +151,11 @@ def _open(
     idle = None if gpu is None else gpu.read().power_w
     if memory_bytes is not None:
         limit_memory(memory_bytes, device)
+    # not a part of the program, so before its memory is watched
+    flush = make_flush(device) if cold else None
     memory = watch_memory(device)
     start = time.perf_counter()
-    bench = build()
+    bench = replace(build(), flush=flush)
     wait_for(bench)
     built = time.perf_counter()
     raw = _finish(bench, bench.step(0))
@@ -164,12 +167,13 @@ def _open(
     gc.collect()
     gc.freeze()
     if bench.foreign:
-        memory = MemoryWatch(device=memory.device, used=memory.used, foreign=True)
+        memory = replace(memory, foreign=True)
     held = Held(bench=bench, ranks=ranks, gpu=gpu, memory=memory, first=first, rtol=tolerance[0], atol=tolerance[1])
     opened = Opened(
         build_s=built - start,
         first_step_s=stepped - built,
-        items=bench.items * scale(ranks.count),
+        # weak scaling: `work` speaks of one rank, and each does as much; strong: it speaks of all together
+        items=bench.items * (ranks.count if weak else 1),
         version=bench.version,
         idle_power_w=idle,
     )
@@ -179,8 +183,3 @@ def _open(
 def _finish(bench: Bench, raw: Any) -> Any:
     wait_for(bench)
     return raw
-
-
-def _ranked_items(planned: PlannedCase) -> Callable[[int], int]:
-    """Weak scaling: `work` speaks of one rank, and each does as much. Strong: it speaks of all together."""
-    return lambda ranks: ranks if planned.scaling == "weak" else 1

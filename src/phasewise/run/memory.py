@@ -28,7 +28,10 @@ class MemoryWatch:
     """What was in use when watching began."""
 
     device: torch.device
+    # of the host by this process, or of the device by torch's allocator
     used: int
+    # of the device by everyone
+    device_used: int = 0
     # torch's allocator does not see the memory of JAX and CuPy
     foreign: bool = False
 
@@ -37,15 +40,16 @@ class MemoryWatch:
         if self.device.type != "cuda":
             return Peak(bytes=max(0, _status_bytes("VmHWM") - self.used), kind="host-resident")
         if self.foreign:
-            return Peak(bytes=max(0, _device_used(self.device) - self.used), kind="device-used")
-        return Peak(bytes=torch.cuda.max_memory_allocated(self.device), kind="device-allocated")
+            return Peak(bytes=max(0, _device_used(self.device) - self.device_used), kind="device-used")
+        used = torch.cuda.max_memory_allocated(self.device) - self.used
+        return Peak(bytes=max(0, used), kind="device-allocated")
 
 
-def watch_memory(device: torch.device, *, foreign: bool = False) -> MemoryWatch:
+def watch_memory(device: torch.device) -> MemoryWatch:
     """Begin to watch; on a CPU the growth of this process's resident memory."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-        return MemoryWatch(device=device, used=_device_used(device), foreign=foreign)
+        return MemoryWatch(device=device, used=torch.cuda.memory_allocated(device), device_used=_device_used(device))
     with contextlib.suppress(OSError):
         CLEAR_REFS.write_text("5")
     return MemoryWatch(device=device, used=_status_bytes("VmRSS"))

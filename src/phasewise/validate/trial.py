@@ -19,8 +19,8 @@ PROGRAM_ERRORS = (
     RuntimeError, ValueError, TypeError, ArithmeticError, AssertionError, LookupError, AttributeError,
 )  # fmt: skip
 
-# guards repeat the first steps only: a stale or cached result shows at once
-GUARD_STEPS = 3
+# guards repeat the first steps only: a stale or cached result shows in the second
+GUARD_STEPS = 2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ def main() -> None:
             operands = [operand.float() for operand in draw_operands(batch, length, batched=batched)]
             name = f"{batch}x{length}-{'batched' if batched else 'shared'}"
             found[name] = measure(*operands, 1j)
-            if length in (3, 64, 500):
+            if length in (3, 64):
                 found[f"{name}-causal"] = measure(*operands, 1j, causal=True)
                 found[f"{name}-scan"] = measure(*operands, 0.3 + 0.05j)
     wide = [operand.float() for operand in draw_operands(2, 127, documented=False)]
@@ -44,10 +44,11 @@ def main() -> None:
     found["chunk-32"] = measure(a, b, c, 1j, launch=Launch(32, 4, rows=8))
     found["turns"] = measure(a, b, c, 1j, launch=Launch(16, 8, rows=4, turns=2))
     found["prefetch"] = measure(a, b, c, 1j, launch=Launch(16, 8, rows=4, turns=2, prefetch=1))
-    found["tiles"] = measure(a[:2], b, c, 1j, launch=Launch(4, 8, tiles=4))
-    found["tiles-scan"] = measure(a[:2], b, c, 0.05j, launch=Launch(4, 8, tiles=4))
+    long = [operand.float() for operand in draw_operands(2, 301)]
+    found["tiles"] = measure(*long, 1j, launch=Launch(4, 32, tiles=3))
+    found["tiles-scan"] = measure(*long, 0.3 + 0.05j, launch=Launch(4, 32, tiles=3))
     found["strided"] = measure(a.T.contiguous().T, b.repeat_interleave(2)[::2], c, 1j)
-    found["negative-couplings"] = measure(a, b, -c, 1j) | {"bounded": True}
+    found["negative-couplings"] = measure_negative(a, b, -c)
     found |= measure_nan(a, b, c)
     empty = kernels.diagonal(a[:0], b, c, 1j)
     found["empty"] = {"right": empty.shape == (0, 127) and empty.dtype == torch.complex64}
@@ -62,6 +63,13 @@ def main() -> None:
 def wide_to_double(operands: list[torch.Tensor]) -> list[torch.Tensor]:
     """The same operands in float64, for which there is no kernel."""
     return [operand.double() for operand in operands]
+
+
+def measure_negative(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> dict[str, float | bool]:
+    """No theorem holds for couplings below 0: the kernel is held to what the plain recursion loses."""
+    exact = reference.diagonal_ratio(a.double(), b.double(), c.double(), 1j)
+    plain = relative_error(reference.diagonal_ratio(a, b, c, 1j), exact)
+    return {"right": relative_error(kernels.diagonal(a, b, c, 1j), exact) < max(2e-6, 4 * plain), "plain": plain}
 
 
 def measure_nan(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> dict[str, dict[str, float | bool]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from phasewise import Shape
 from phasewise.workloads.bk_core import peers, reference
+from phasewise.workloads.bk_core.program import make_inputs
 from workloads.bk_core.operands import draw_operands
 
 
@@ -20,15 +22,16 @@ def test_bands_hold_the_same_matrix_as_the_dense_form(batched: bool) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["solve_strided", "solve_interleaved", "solve_jax"])
+@pytest.mark.parametrize("name", ["cusparse_strided", "cusparse_interleaved", "jax_solve"])
 def test_a_peer_solves_and_can_be_called_again(name: str) -> None:
     pytest.importorskip(
-        "jax" if name == "solve_jax" else "cupy", reason="needs the peer (pip install jax, cupy-cuda13x)"
+        "jax" if name == "jax_solve" else "cupy", reason="needs the peer (pip install jax, cupy-cuda13x)"
     )
-    a, b, c = (operand.cuda() for operand in draw_operands(64, 500))
-    right = torch.randn(64, 500, dtype=torch.complex64, device="cuda")
-    exact = reference.solve_tridiagonal(a, b, c, 1j, right.to(torch.complex128))
-    bands = [band.contiguous() for band in peers.make_bands(a.float(), b.float(), c.float(), 1j)]
-    step = getattr(peers, name)(*bands, right)
+    shape = Shape(batch=64, length=500, batched=False)
+    inputs = make_inputs("forward", shape, 5)
+    exact = peers.cusparse_strided_reference(inputs, "forward", shape).step(inputs)
+    program = getattr(peers, name)(inputs, "forward", shape, torch.device("cuda"))
+    placed = program.place(inputs)
     for _ in range(2):
-        assert ((step() - exact).norm() / exact.norm()).item() < 1e-5
+        found = program.outputs(program.step(placed))["solution"].cpu()
+        assert ((found - exact).norm() / exact.norm()).item() < 1e-5

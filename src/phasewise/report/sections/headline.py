@@ -86,7 +86,11 @@ def tell_alarms(records: RunRecords) -> Section:
         blocks.append(Paragraph(Span("No alarms: every kept phase holds and every gate did its work.", tone="good")))
     if holes:
         count = f"{len(holes)} {'record is' if len(holes) == 1 else 'records are'} missing or can't be read"
-        blocks.append(Paragraph(Span(f"{count}; what depends on them is shown as a hole.", tone="warn")))
+        blocks.append(
+            Paragraph(
+                Span(f"{count}; what depends on {'it' if len(holes) == 1 else 'them'} is shown as a hole.", tone="warn")
+            )
+        )
         rows = tuple((hole,) for hole in holes)
         blocks.append(Table("Holes in the records", columns("Record"), rows, folded=len(holes) > 3, row_titles=False))
     return Section("alarms", "Alarms", tuple(blocks))

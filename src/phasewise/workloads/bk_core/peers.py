@@ -6,12 +6,18 @@ position, so the time of one solve is a lower bound of it. Their result is held 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import torch
 
+from phasewise import Program, Shape
 from phasewise.workloads.bk_core import reference
+from phasewise.workloads.bk_core.program import Z
 from phasewise.workloads.bk_core.scan import diagonal_scan
+
+Batch = Mapping[str, torch.Tensor]
 
 # cusparse<t>gtsvInterleavedBatch: 0 Thomas, 1 LU, 2 QR (cuSPARSE documentation)
 INTERLEAVED_ALGORITHM = 0
@@ -28,7 +34,7 @@ def make_bands(
     return lower, alpha, upper
 
 
-def _wrap_cusparse():
+def _wrap_cusparse() -> tuple[Any, int]:
     from cupy.cuda import device
     from cupy_backends.cuda.libs import cusparse
 
@@ -80,21 +86,71 @@ def solve_interleaved(
     return step
 
 
-def solve_jax(
-    lower: torch.Tensor, main: torch.Tensor, upper: torch.Tensor, right: torch.Tensor
-) -> Callable[[], torch.Tensor]:
-    """jax.lax.linalg.tridiagonal_solve: a step that returns x, waited for, as (batch, length)."""
+def solve_jax(lower: torch.Tensor, main: torch.Tensor, upper: torch.Tensor, right: torch.Tensor) -> Callable[[], Any]:
+    """jax.lax.linalg.tridiagonal_solve: a step that returns x as a jax array (batch, length, 1), not yet waited for."""
     import jax
 
     operands = [jax.dlpack.from_dlpack(operand.contiguous()) for operand in (lower, main, upper, right[..., None])]
     solve = jax.jit(jax.lax.linalg.tridiagonal_solve)
-
-    def step() -> torch.Tensor:
-        return torch.from_dlpack(solve(*operands).block_until_ready())[..., 0]
-
-    return step
+    return lambda: solve(*operands)
 
 
 def compile_scan() -> Callable[..., torch.Tensor]:
     """`diagonal_scan` under torch.compile: the strongest form without a kernel of one's own."""
     return torch.compile(diagonal_scan, dynamic=False)
+
+
+def cusparse_strided(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """One solve by cuSPARSE's cgtsv2StridedBatch, with the copy that restores what it overwrites."""
+    return _solve_with(solve_strided, device)
+
+
+def cusparse_interleaved(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """One solve by cuSPARSE's cgtsvInterleavedBatch, with the copies that restore what it overwrites."""
+    return _solve_with(solve_interleaved, device)
+
+
+def jax_solve(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """One solve by jax.lax.linalg.tridiagonal_solve under jit."""
+    pending: list[Any] = []
+
+    def step(solve: Callable[[], Any]) -> Any:
+        pending[:] = [solve()]
+        return pending[0]
+
+    def sync() -> None:
+        for array in pending:
+            array.block_until_ready()
+
+    program = _solve_with(solve_jax, device)
+    return replace(program, step=step, sync=sync, outputs=lambda raw: {"solution": torch.from_dlpack(raw)[..., 0]})
+
+
+def torch_associative_scan(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """The diagonal by a log-depth scan of 2 x 2 matrices under torch.compile."""
+    scan = compile_scan()
+    return Program(step=lambda placed: {"diagonal": scan(placed["a"], placed["b"], placed["c"], Z)})
+
+
+def cusparse_strided_reference(inputs: Batch, case: str, shape: Shape) -> Program:
+    """The same solve in complex128."""
+
+    def step(placed: Batch) -> torch.Tensor:
+        a, b, c = placed["a"], placed["b"], placed["c"]
+        return reference.solve_tridiagonal(a, b, c, Z, a.to(torch.complex128))
+
+    return Program(step=step, outputs=lambda raw: {"solution": raw})
+
+
+cusparse_interleaved_reference = cusparse_strided_reference
+jax_solve_reference = cusparse_strided_reference
+
+
+def _solve_with(make: Callable[..., Callable[[], Any]], device: torch.device) -> Program:
+    """A program whose placed batch is the solve of that batch: bands, right-hand side (a itself) and workspace."""
+
+    def place(batch: Batch) -> Callable[[], Any]:
+        a, b, c = (batch[name].to(device, torch.float32) for name in ("a", "b", "c"))
+        return make(*(band.contiguous() for band in make_bands(a, b, c, Z)), a.to(torch.complex64))
+
+    return Program(step=lambda solve: solve(), place=place, outputs=lambda raw: {"solution": raw})

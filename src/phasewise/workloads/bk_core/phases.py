@@ -20,10 +20,17 @@ class Switches:
 ONE_SOLVE = "one solve of the same size: no library gives the diagonal of the inverse, which needs N of them"
 CUDA = Needs(cuda=True)
 
+
+def environment(switches: Switches) -> dict[str, str]:
+    """What must stand before anything is imported: jax takes no memory before it needs it."""
+    return {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+
 workload = Workload(
     summary="Diagonal of the inverse of tridiagonal matrices, (H - zI)^-1, in batches",
     switches=Switches,
     program="phasewise.workloads.bk_core.program",
+    environment=environment,
     cases={
         # b and c shared by the batch: 12 bytes an element
         "forward": Case(

@@ -1,0 +1,118 @@
+"""What runs again after a change, and what does not: job lists of dry runs on a finished project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graph.projects import copy_project, make_project, share
+
+STACKED = Path(__file__).with_name("stacked.py")
+FILE = "stacked.py"
+# the stages that read records and run nothing
+READING = {"analyse", "report", "index"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A project whose graph has run to its end; nobody changes it."""
+
+    def make(folder):
+        project = make_project(folder, {"stacked": STACKED}, profilers=[], exporters=["torch-export"])
+        project.run()
+        return project
+
+    return share(tmp_path_factory, "finished", make)
+
+
+@pytest.fixture
+def project(finished, tmp_path):
+    """A copy of the finished project, to be changed."""
+    return copy_project(finished, tmp_path / "project")
+
+
+def of(variants, *rules):
+    return {f"{rule} {variant}" for rule in rules for variant in variants}
+
+
+def expensive(jobs):
+    """The jobs that build programs."""
+    return {job for job in jobs if job.split()[0] in ("machine", "prepare", "validate", "measure", "profile", "export")}
+
+
+def test_a_finished_run_has_nothing_to_do_also_in_another_folder(project):
+    done = project.run("-n")
+    assert "Nothing to be done" in done.stdout + done.stderr
+    assert not project.jobs()
+
+
+def test_comments_docstrings_layout_and_ages_re_run_nothing(project):
+    project.edit(FILE, "# an empty comment", "# a comment\n    # that says more")
+    project.edit(FILE, "    return x.sum(1)\n", '    """Sum each row."""\n    return x.sum( 1 )\n')
+    (project.folder / "README.md").write_text("About these sums.\n")
+    for path in project.folder.rglob("*"):
+        if ".snakemake" not in path.parts and path.is_file():
+            path.touch()
+    assert not project.jobs()
+
+
+def test_a_switch_value_re_runs_its_phase_and_what_is_built_on_it(project):
+    project.edit(FILE, '{"block": 64}', '{"block": 32}')
+    again = ("02-blocked", "03-doubled")
+    assert expensive(project.jobs()) == (
+        of(again, "validate", "measure", "profile") | of(["02-blocked"], "export") | of(["aa"], "measure")
+    )
+
+
+def test_a_phase_with_a_new_switch_re_runs_no_other_gate_or_measurement(project):
+    project.edit(FILE, "    doubled: bool = False", "    doubled: bool = False\n    transposed: bool = False")
+    project.edit(
+        FILE,
+        "        if switches.doubled:",
+        '        if switches.transposed:\n            return {"sum": batch["x"].T.sum(0)}\n        if switches.doubled:',
+    )
+    project.edit(
+        FILE,
+        "    ),\n    targets",
+        '        Phase("transposed", {"transposed": True}, because=Idea("columns")),\n    ),\n    targets',
+    )
+    jobs = expensive(project.jobs())
+    # the control repeats the last kept variant, which is another one now
+    assert {job for job in jobs if job.split()[0] in ("machine", "prepare", "validate", "measure")} == (
+        of(["04-transposed"], "validate", "measure") | of(["aa"], "measure")
+    )
+
+
+def test_a_better_sentence_re_runs_analysis_and_report_alone(project):
+    project.edit(FILE, "Results change between repeats", "Two runs give different results")
+    project.edit(FILE, "minimum=1.0", "minimum=1.5")
+    jobs = project.jobs()
+    assert not expensive(jobs)
+    assert jobs >= READING
+
+
+def test_another_phases_kernel_re_runs_that_phase_alone(project):
+    project.edit(FILE, "return (x + x).sum(1) / 2", "return (2 * x).sum(1) / 2")
+    jobs = project.jobs()
+    assert expensive(jobs) == of(["03-doubled"], "validate", "measure", "profile")
+    assert jobs - expensive(jobs) == {"analyse_variant 03-doubled", *READING}
+
+
+def test_a_kernel_that_all_later_phases_replace_re_runs_its_own_phase_and_their_comparisons(project):
+    project.edit(FILE, "    return x.sum(1)\n", "    return x.sum(dim=1)\n")
+    jobs = expensive(project.jobs())
+    assert of(["01-vectorised"], "validate", "measure", "profile") <= jobs
+    assert not jobs & (of(["00-baseline", "aa-baseline"], "measure") | of(["00-baseline"], "validate", "profile"))
+
+
+def test_another_exporter_measures_nothing(project):
+    project.configure(exporters=["torch-export", "onnx"])
+    assert expensive(project.jobs()) == of(["02-blocked"], "export", "profile")
+
+
+def test_a_deleted_record_is_made_again_with_what_was_read_from_it(project):
+    (project.records("stacked", "03-doubled") / "measure.json").unlink()
+    jobs = project.jobs()
+    assert expensive(jobs) == {"measure 03-doubled"}
+    assert jobs - expensive(jobs) == {"analyse_variant 03-doubled", *READING}

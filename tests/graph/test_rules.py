@@ -1,0 +1,107 @@
+"""The workflow's own rules: style, profiles, and the limit that keeps measurements apart."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import yaml
+
+from graph.projects import CONTRACT, REPOSITORY, make_project
+
+# two jobs that ask for the GPU and for one core each, beside the graph's own rules
+TWO_JOBS = """
+include: "{repository}/Snakefile"
+
+
+rule both:
+    default_target: True
+    input:
+        "one.json",
+        "two.json",
+
+
+rule hold:
+    output:
+        "{{name}}.json",
+    wildcard_constraints:
+        name="one|two",
+    resources:
+        gpu=1,
+    shell:
+        '''{python} -c "import json, time; a = time.time(); time.sleep(0.5); print(json.dumps([a, time.time()]))" > {{output}}'''
+"""
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """A project that was never run: dry runs read it and write plans only."""
+    return make_project(tmp_path_factory.mktemp("rules") / "project", {"layout": CONTRACT / "layout.py"})
+
+
+def test_the_workflow_is_clean_to_its_linter(planned):
+    done = planned.run("--lint", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "in a good condition" in done.stdout + done.stderr
+
+
+def test_the_rules_are_formatted(planned):
+    done = planned.call(
+        "snakefmt", "--check", str(REPOSITORY / "Snakefile"), str(REPOSITORY / "workflow/rules"), check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "cores", [(), ("--cores", "2"), ("--cores", "all")], ids=lambda words: "-".join(words) or "bare"
+)
+def test_it_plans_the_whole_graph_however_it_is_called(planned, cores):
+    done = planned.run("-n", *cores)
+    assert f"workflow specific profile {REPOSITORY / 'profiles/default'}" in done.stderr
+    jobs = planned.jobs(*cores)
+    assert {"machine", "prepare", "validate 00-baseline", "measure 01-columns", "measure aa", "index"} <= jobs
+    # a control repeats a variant that has a gate of its own
+    assert "validate aa" not in jobs
+
+
+def test_the_profile_of_a_gpu_box_plans_the_same_jobs(planned):
+    assert planned.jobs("--profile", str(REPOSITORY / "profiles/gpu")) == planned.jobs()
+
+
+def test_the_slurm_profile_is_understood_but_for_the_executor_that_is_a_package_of_its_own(planned, tmp_path):
+    profile = yaml.safe_load((REPOSITORY / "profiles/slurm/profile.yaml").read_text())
+    assert profile.pop("executor") == "slurm"
+    (tmp_path / "profile.yaml").write_text(yaml.safe_dump(profile))
+    # a dry executor stands in for the cluster's
+    done = planned.run("--executor", "dryrun", "--profile", str(tmp_path))
+    assert "slurm_partition=gpu" in done.stderr and "rule measure:" in done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--resources", "mem_mb=1000")], ids=["plain", "other-resources"])
+def test_two_jobs_never_hold_the_gpu_at_once_even_without_the_profile(tmp_path, words):
+    project = make_project(tmp_path / "project", {"layout": CONTRACT / "layout.py"})
+    snakefile = project.folder / "Snakefile"
+    snakefile.write_text(TWO_JOBS.format(repository=REPOSITORY, python=sys.executable))
+    project.call("snakemake", "--cores", "3", "--nolock", *words)
+    one, two = sorted(json.loads((project.folder / f"{name}.json").read_text()) for name in ("one", "two"))
+    assert one[1] <= two[0]
+
+
+def test_measuring_rules_take_all_cores_and_the_gpu(planned):
+    done = planned.run("-n", "--cores", "3")
+    blocks = done.stdout.split("\nrule ")
+    measuring = [
+        block for block in blocks if block.startswith(("machine", "prepare", "validate", "measure", "profile"))
+    ]
+    assert len(measuring) >= 8
+    assert all("threads: 3" in block and "gpu=1" in block for block in measuring)
+
+
+def test_a_mistake_in_the_configuration_is_one_sentence(tmp_path):
+    project = make_project(tmp_path / "project", {"layout": CONTRACT / "layout.py"})
+    project.configure(workloads={"layout": {"source": "layout.py", "cases": ["pionts"]}})
+    done = project.run("-n", check=False)
+    assert done.returncode == 1
+    assert "workloads.layout.cases: 'pionts' is unknown; choose among points" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
