@@ -6,8 +6,8 @@ from snakemake.utils import min_version, validate
 
 min_version("9.18")
 
-# rules call `python`: the one that runs this file
-shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+# a rule fails if any command of its pipe does; its `python` is the one that runs this file
+shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 
 configfile: "workflow/config.yaml"
@@ -35,8 +35,7 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        "reports/index.html",
-        "reports/index.md",
+        GRAPH.targets(),
 
 
 onstart:

@@ -114,6 +114,9 @@ def test_nothing_names_a_machine_or_a_session(repository):
     ).stdout.split()
     pattern = re.compile(r"/(root|home|work|farm)/[a-z.]", re.I)
     for name in tracked:
+        # tests of the scrubbing need such paths
+        if name.startswith("tests/"):
+            continue
         path = repository / name
         if path.suffix in {".py", ".md", ".yaml", ".smk", ".json", ".html", ".toml", ".j2"} and path.is_file():
             assert not pattern.search(path.read_text()), name

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -14,8 +15,18 @@ from phasewise.cli.budget import DEADLINE, parse_duration
 from phasewise.cli.project import load_all, load_run, project_layout
 from phasewise.records.errors import PlanError
 from phasewise.records.measure import Measurement
+from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
-from phasewise.records.verdict import Failure
+from phasewise.records.verdict import Failure, Reason
+
+# reasons that may be gone the next time
+RETRIED = frozenset({Reason.CRASH, Reason.TIMEOUT, Reason.OUT_OF_MEMORY})
+# records of a variant that are made from a stage, itself included
+MADE_FROM = {
+    "validate": ("validate", "measure", "profile", "export", "analyse"),
+    "measure": ("measure", "analyse"),
+    "profile": ("profile", "analyse"),
+}
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -44,21 +55,45 @@ def retry(workload: str, run_name: str, everything: bool) -> None:
     """Delete the records of variants that failed, so that the next run makes them again."""
     layout = project_layout()
     story = load_run(layout, workload, run_name)
-    failed: dict[str, list[Failure]] = {}
-    for variant, gate in load_all(layout, story, "validate.json", Validation).items():
-        failed.setdefault(variant, []).extend(case.failure for case in gate.cases if case.failure is not None)
-    for variant, measured in load_all(layout, story, "measure.json", Measurement).items():
+    # variant -> the first of its stages that failed, and why; what was made from that stage goes with it
+    failed: dict[str, tuple[str, Failure]] = {}
+    for stage, failures in (
+        ("profile", _profiles_failed(load_all(layout, story, "profile.json", Profile))),
+        ("measure", _measurements_failed(load_all(layout, story, "measure.json", Measurement))),
+        ("validate", _gates_failed(load_all(layout, story, "validate.json", Validation))),
+    ):
+        for variant, failure in failures:
+            if everything or failure.reason in RETRIED:
+                failed[variant] = (stage, failure)
+    for variant, (stage, failure) in sorted(failed.items()):
+        _delete(layout.records(workload, run_name, variant), MADE_FROM[stage])
+        click.echo(f"{variant}: deleted from {stage} on ({failure.reason}: {failure.message})")
+    if failed:
+        # what was judged from them
+        _delete(layout.run(workload, run_name), ("analyse", "ledger", "summary"))
+    click.echo(f"{len(failed)} variants will be run again" if failed else "nothing failed")
+
+
+def _delete(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        (folder / f"{name}.json").unlink(missing_ok=True)
+
+
+def _gates_failed(found: Mapping[str, Validation]) -> Iterator[tuple[str, Failure]]:
+    for variant, gate in found.items():
+        yield from ((variant, case.failure) for case in gate.cases if case.failure is not None)
+
+
+def _measurements_failed(found: Mapping[str, Measurement]) -> Iterator[tuple[str, Failure]]:
+    """Whichever arm failed: without its parent a variant has no ratio."""
+    for variant, measured in found.items():
         for case in measured.cases:
-            failed.setdefault(variant, []).extend(arm.failure for arm in case.arms if arm.failure is not None)
-            if case.skipped is not None and everything:
-                failed[variant].append(case.skipped)
-    deleted = 0
-    for variant, failures in failed.items():
-        wanted = [failure for failure in failures if everything or failure.reason in ("crash", "timeout", "oom")]
-        if not wanted:
-            continue
-        deleted += 1
-        for file in ("validate.json", "measure.json", "profile.json", "export.json", "analyse.json"):
-            (layout.records(workload, run_name, variant) / file).unlink(missing_ok=True)
-        click.echo(f"{variant}: deleted ({wanted[0].reason}: {wanted[0].message})")
-    click.echo(f"{deleted} variants will be run again" if deleted else "nothing failed")
+            yield from ((variant, arm.failure) for arm in case.arms if arm.failure is not None)
+            # a gate that failed is told as the reason why nothing was timed
+            if case.skipped is not None and case.skipped.reason not in RETRIED:
+                yield variant, case.skipped
+
+
+def _profiles_failed(found: Mapping[str, Profile]) -> Iterator[tuple[str, Failure]]:
+    for variant, profiled in found.items():
+        yield from ((variant, case.failure) for case in profiled.cases if case.failure is not None)

@@ -74,6 +74,8 @@ class Session:
             Process(environment={**target.environment, **extra}, folder=target.folder)
             for extra in _rank_environments(target.ranks)
         ]
+        for process in self._processes:
+            process.send("import")
 
     @property
     def pids(self) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """A process that builds one variant, or loads one function, and does what it is asked over two pipes.
 
 `python -m phasewise.run.worker READ_FD WRITE_FD`. A command is a line `{"command": name, ...arguments}`, its answer a
-line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends.
+line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends. "import" has no answer. A first command "import" has no answer.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ def main(read_fd: int, write_fd: int) -> None:
     channel = Channel(read_fd, write_fd)
     sys.excepthook = _make_hook(channel, sys.excepthook)
     message = channel.receive()
+    if message is not None and message["command"] == "import":
+        # the slow part of a start, done while the processes of other arms do theirs
+        import phasewise.run.held  # noqa: F401
+
+        message = channel.receive()
     if message is None or message["command"] == "close":
         return
     if message.pop("command") == "call":

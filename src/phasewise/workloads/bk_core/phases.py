@@ -40,13 +40,6 @@ workload = Workload(
             inputs="resident",
             sample_items=256,
         ),
-        # a b and a c for each sequence: 20 bytes an element
-        "forward-batched": Case(
-            small=Shape(batch=1024, length=2048, batched=True),
-            full=Shape(batch=4096, length=2048, batched=True),
-            inputs="resident",
-            sample_items=256,
-        ),
         # a size of the user's document: latency, not traffic
         "documented": Case(
             tiny=Shape(batch=2, length=128, batched=False),
@@ -153,16 +146,27 @@ workload = Workload(
     ),
     peers=(
         Peer(
-            "cusparse-strided", package="cupy-cuda13x", needs=Needs(cuda=True, modules=("cupy",)), different=ONE_SOLVE
-        ),
-        Peer(
-            "cusparse-interleaved",
+            "cusparse-strided",
+            cases=("forward",),
             package="cupy-cuda13x",
             needs=Needs(cuda=True, modules=("cupy",)),
             different=ONE_SOLVE,
         ),
-        Peer("jax-solve", package="jax", needs=Needs(cuda=True, modules=("jax",)), different=ONE_SOLVE),
-        Peer("torch-associative-scan", package="torch", needs=CUDA),
+        Peer(
+            "cusparse-interleaved",
+            cases=("forward",),
+            package="cupy-cuda13x",
+            needs=Needs(cuda=True, modules=("cupy",)),
+            different=ONE_SOLVE,
+        ),
+        Peer(
+            "jax-solve",
+            cases=("forward",),
+            package="jax",
+            needs=Needs(cuda=True, modules=("jax",)),
+            different=ONE_SOLVE,
+        ),
+        Peer("torch-associative-scan", cases=("forward",), package="torch", needs=CUDA),
     ),
     tiers={
         # float32 rounding through a contracting recursion, resnet_bk specification section 1.A
@@ -193,14 +197,6 @@ workload = Workload(
             target=0.8,
             stretch=0.9,
             name="forward, fraction of the byte floor",
-        ),
-        Target(
-            "time_s",
-            case="forward-batched",
-            minimum=78e-6,
-            target=49e-6,
-            stretch=43e-6,
-            name="forward 4096 x 2048, batched b and c",
         ),
         Target("time_s", case="documented", minimum=20e-6, target=6e-6, stretch=4e-6, name="forward 8 x 1024"),
         Target(
