@@ -10,6 +10,8 @@ import pytest
 from graph.projects import CONTRACT, REPOSITORY, make_project, unreadable
 
 SHAPES = sorted(path.stem for path in CONTRACT.glob("*.py"))
+# which of these it is hangs on the machine; what a status needs is tested where the clock is injected
+JUDGED = {"FASTER", "SAME", "SLOWER", "INCONCLUSIVE"}
 SUMMARY = json.loads((REPOSITORY / "src/phasewise/analyse/summary.schema.json").read_text())
 
 
@@ -68,11 +70,15 @@ def test_shape_training(run_shape):
     assert set(gates(project, "training").values()) == {"pass"}
     top = project.case("training", "01-foreach", "validate", "train-step")
     errors = {(error["kind"], error["name"]) for error in top["errors"]}
-    assert {("output", "loss"), ("state", "w1"), ("state", "moment/w1"), ("gradient", "w1")} <= errors
+    assert {("output", "loss"), ("state", "w1"), ("state", "moment/w1"), ("gradient", "grad/w1")} <= errors
     assert {check["check"]: check["outcome"] for check in top["checks"]} == {"resume": "pass"}
     assert not project.case("training", "02-accumulate", "validate", "train-step")["checks"]
     assert phase_row(project.summary("training"), "foreach")["risks"] == [
-        {"title": "Resume differs", "outcome": "did not come true"}
+        {
+            "title": "Resume differs",
+            "outcome": "did not come true",
+            "evidence": "resume on train-step: 2 steps after resuming, outputs and state are the same",
+        }
     ]
     rate = project.summary("training")["targets"][0]
     assert rate["metric"] == "items_per_s" and rate["value"] > 1 and rate["level"] == "minimum"
@@ -85,7 +91,8 @@ def test_shape_two_cases(run_shape):
     assert ("01-vectorised", "scale") not in gates(project, "two_cases")
     summary = project.summary("two_cases")
     assert phase_row(summary, "inplace", "scale")["parent"] == "00-baseline"
-    assert phase_row(summary, "inplace", "scale")["switches"] == {"inplace": True, "vectorised": False}
+    # the switch of a phase that does not apply to this case stays as it is
+    assert {name for name, on in phase_row(summary, "inplace", "scale")["switches"].items() if on} == {"inplace"}
     assert phase_row(summary, "inplace", "rows")["reason"] == "case-not-chosen"
     assert {case["case"]: case["stack"]["variant"] for case in summary["cases"]} == {
         "rows": "01-vectorised",
@@ -102,7 +109,7 @@ def test_shape_alternatives(run_shape):
     summary = project.summary("alternatives")
     assert phase_row(summary, "einsum")["kept"] is False
     assert phase_row(summary, "matmul")["parent"] == "00-baseline"
-    assert phase_row(summary, "matmul")["status"] == "FASTER"
+    assert phase_row(summary, "matmul")["status"] in JUDGED
     half = phase_row(summary, "half")
     assert (half["status"], half["reason"], half["validation"]) == ("INVALID", "expected-invalid", "fail")
     assert half["time_s"] is None and not project.read("alternatives", "03-half", "measure")["cases"][0]["rounds"]
@@ -130,7 +137,7 @@ def test_shape_memory(run_shape):
     row = phase_row(summary, "by-rows")
     assert (row["status"], row["reason"]) == ("ENABLED", "parent-cannot-run")
     assert row["time_s"] > 0 and row["speedup_baseline"] is None
-    assert row["peak_memory_bytes"] < 400_000_000
+    assert row["peak_memory_bytes"] < 100_000_000
 
 
 def test_shape_group(run_shape):
@@ -149,11 +156,11 @@ def test_shape_slow(run_shape):
     """A baseline that is too slow is measured at two smaller shapes, and the ratio to it is a product."""
     project = run_shape("slow", measure={"slow_step_s": 0.02})
     base = project.case("slow", "00-baseline", "measure", "rows")
+    assert base["stopped"] == "scale"
     assert [point["items"] for point in base["scale"]] == [2000, 4000] and not base["rounds"]
     row = phase_row(project.summary("slow"), "vectorised")
     assert row["chained"] is True
-    assert row["speedup_baseline"]["estimate"] > 2
-    assert row["validation"] == "pass"
+    assert row["speedup_baseline"]["estimate"] > 1 and row["status"] in JUDGED
 
 
 def test_shape_prepared(run_shape):
@@ -162,7 +169,7 @@ def test_shape_prepared(run_shape):
     (artifact,) = project.read("prepared", "", "prepare")["artifacts"]
     assert artifact["path"] == "data/prepared/table.npy" and len(artifact["sha256"]) == 64
     assert set(gates(project, "prepared").values()) == {"pass"}
-    assert phase_row(project.summary("prepared"), "gather")["status"] == "FASTER"
+    assert phase_row(project.summary("prepared"), "gather")["status"] in JUDGED
 
 
 def test_shape_sampling(run_shape):

@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
+
 from graph.projects import LIMIT_S, REPOSITORY, make_project, snakemake, surroundings, unreadable
 
 TEMPLATE = REPOSITORY / "src/phasewise/cli/template.py"
@@ -104,10 +104,9 @@ def test_a_killed_run_goes_on_where_it_was_and_loses_the_job_in_hand_at_most(pro
     assert {name: now[name] for name in finished if "/summary" not in name} == {
         name: content for name, content in finished.items() if "/summary" not in name
     }
-    assert project.summary("sums")["phases"][0]["status"] == "FASTER"
+    assert project.summary("sums")["phases"][0]["validation"] == "pass"
+    assert project.summary("sums")["phases"][0]["time_s"] > 0
     assert not project.jobs()
-    # what was being written when the run was killed is no record
-    assert not [path for path in Path(records).rglob(".*.json.*") if path.stat().st_size == 0 and path.suffix == ".json"]
 
 
 def test_a_second_run_in_the_same_folder_is_refused_and_the_first_goes_on(project):
@@ -130,7 +129,10 @@ def test_two_projects_on_one_machine_take_turns_and_both_end_well(tmp_path):
     target = "profiles/records/sums/tiny-cpu/00-baseline/measure.json"
     runs = [start(project, target, **locks) for project in projects]
     assert [run.wait(LIMIT_S) for run in runs] == [0, 0]
-    logs = [(project.folder / "run.log").read_text() + (project.folder / "logs/machine/cpu.log").read_text() for project in projects]
+    logs = [
+        (project.folder / "run.log").read_text() + (project.folder / "logs/machine/cpu.log").read_text()
+        for project in projects
+    ]
     assert any("another run is measuring on this machine; waiting for it" in log for log in logs)
     for project in projects:
         assert len(project.case("sums", "00-baseline", "measure", "rows")["rounds"]) == 3

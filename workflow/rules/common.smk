@@ -1,10 +1,9 @@
 # The plan is made while this file is read: without torch, and written only where its content changed.
 from snakemake.exceptions import WorkflowError
 
-from phasewise.environment import detect
 from phasewise.model.configuration import parse_configuration
 from phasewise.model.layout import Layout
-from phasewise.plan import plan_runs, write_plans
+from phasewise.plan import find_machine, plan_runs, write_plans
 from phasewise.plan.graph import Graph, hold_lock
 from phasewise.records.errors import UserError
 from phasewise.store import write_if_changed
@@ -14,7 +13,7 @@ def plan_all():
     layout = Layout(Path.cwd())
     try:
         configuration = parse_configuration(dict(config), {}, "workflow/config.yaml")
-        machine = detect(configuration.device)
+        machine = find_machine(layout, configuration.device)
         planned = plan_runs(configuration, layout.root, machine)
         write_if_changed(machine, layout.identity(machine.device))
         for run in planned:

@@ -22,6 +22,8 @@ rule index:
     output:
         "reports/index.html",
         "reports/index.md",
+        "reports/metrics.json",
+        "reports/phases.json",
     log:
         "logs/report/index.log",
     shell:

@@ -19,6 +19,7 @@ from phasewise.cli.project import (
 )
 from phasewise.environment import commit, detect
 from phasewise.records.analyse import VariantAnalysis
+from phasewise.records.errors import PlanError, UserError
 from phasewise.records.export import Export
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import PreparePlan, VariantPlan
@@ -34,14 +35,24 @@ VARIANT = click.argument("variant")
 
 @click.command()
 @click.option("--quiet", is_flag=True, help="Write the plans and list nothing.")
-def plan(quiet: bool) -> None:
+@click.option(
+    "--expect", metavar="RUN", help="Refuse, before anything is written, if this machine would make another run."
+)
+def plan(quiet: bool, expect: str | None) -> None:
     """Write the plan of every workload that workflow/config.yaml names, and list its variants."""
-    from phasewise.plan import plan_runs, write_plans
+    from phasewise.plan import find_machine, plan_runs, write_plans
 
     layout = project_layout()
     configuration = load_configuration(layout)
-    machine = detect(configuration.device)
-    for planned in plan_runs(configuration, layout.root, machine):
+    machine = find_machine(layout, configuration.device)
+    plans = plan_runs(configuration, layout.root, machine)
+    runs = sorted({planned.run_plan.run for planned in plans})
+    if expect is not None and runs != [expect]:
+        raise PlanError(
+            f"run {expect!r} is expected, and this machine makes {', '.join(runs)}; change workflow/record.yaml"
+        )
+    write_if_changed(machine, layout.identity(machine.device))
+    for planned in plans:
         write_plans(planned, layout)
         if quiet:
             continue
@@ -63,8 +74,11 @@ def prepare(workload: str | None, run: str | None, device: str | None) -> None:
         from phasewise.prepare.machine import prepare_machine
 
         must_fit("machine", layout, 60)
+        machine = detect("cpu" if device == "cpu" else "auto")
+        if machine.device != device:
+            raise UserError(f"--machine {device}: this machine is {machine.device}; call it on the one that is meant")
         with hold_machine(device):
-            write(prepare_machine(detect("cpu" if device == "cpu" else "auto")), layout.machine(device))
+            write(prepare_machine(machine), layout.machine(device))
         return
     if workload is None or run is None:
         raise click.UsageError("name a workload and a run, or give --machine")
@@ -224,14 +238,17 @@ def analyse(workload: str, run: str, variant: str | None) -> None:
 @click.command()
 @click.argument("workload", required=False)
 @click.argument("run", required=False)
+@click.option("--all", "everything", is_flag=True, help="Render the pages of every run on record, then the index.")
 @click.option(
     "--readme", type=click.Path(path_type=Path), help="Also renew the result table between the markers of this file."
 )
-def report(workload: str | None, run: str | None, readme: Path | None) -> None:
+def report(workload: str | None, run: str | None, everything: bool, readme: Path | None) -> None:
     """Render one run's pages; without a run, the index of all runs."""
     from phasewise.report import render_index, render_run, renew_table
 
     layout = project_layout()
+    for summary in sorted(layout.root.glob("profiles/records/*/*/summary.json")) if everything else ():
+        render_run(layout.root, summary.parent.parent.name, summary.parent.name)
     if workload is not None and run is not None:
         load_run(layout, workload, run)
         render_run(layout.root, workload, run)

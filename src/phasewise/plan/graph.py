@@ -84,14 +84,12 @@ class Graph:
         names = ["plan.json", "analyse.json", "ledger.json", "summary.json"]
         return {"analysis": [self._run_file(wildcards.workload, wildcards.run, name) for name in names]}
 
-    def index_inputs(self) -> list[str]:
-        """The pages of every planned run."""
+    def index_inputs(self) -> list[Any]:
+        """What was judged of every planned run; its pages have to be there, and their age tells nothing new."""
         runs = [run.run_plan for run in self.planned]
-        return [
-            self.layout.relative(self.layout.report(run.workload, run.run) / file)
-            for run in runs
-            for file in ("index.html", "summary.json")
-        ]
+        pages = [self.layout.relative(self.layout.report(run.workload, run.run) / "index.html") for run in runs]
+        judged = [self._run_file(run.workload, run.run, "analyse.json") for run in runs]
+        return [*judged, *(ancient(page) for page in pages)]
 
     def targets(self) -> list[str]:
         """The indexes, and every record: one that was deleted is made again, although what was made from it is there."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from phasewise.model.check import check_workload
 from phasewise.model.configuration import Configuration, WorkloadOptions, choose_budget
@@ -19,6 +22,8 @@ from phasewise.records.machine import Machine
 from phasewise.records.plan import PreparePlan, RunPlan, VariantPlan
 
 LOCK = "requirements.lock"
+# packages that read records and make others, or pages, of them
+READERS = ("analyse", "report", "stats")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +70,9 @@ def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path
     )
     cases = _choose_cases(context)
     stack = stack_variants(_choose_phases(context), cases, machine, options.ablations or configuration.ablations)
-    run_plan = tell_story(workload, stack, context.options, context.run, size, machine.device, context.tier, cases)
+    story = tell_story(workload, stack, context.options, context.run, size, machine.device, context.tier, cases)
     return PlannedRun(
-        run_plan=run_plan,
+        run_plan=msgspec.structs.replace(story, code=_digest_readers()),
         prepare=_plan_prepare(context, cases),
         variants=tuple(plan_variant(context, stack, variant) for variant in stack.variants if variant.places),
     )
@@ -126,6 +131,16 @@ def _folders(options: WorkloadOptions, program: str, root: Path) -> dict[str, Pa
     package = program.rpartition(".")[0]
     kit = Path(__file__).parent.parent / "kit"
     return {package: file.parent, "phasewise.kit": kit}
+
+
+@functools.cache
+def _digest_readers() -> str:
+    package = Path(__file__).parents[1]
+    files = [path for reader in READERS for path in (package / reader).rglob("*") if path.is_file()]
+    digest = hashlib.sha256()
+    for path in sorted(path for path in files if path.suffix != ".pyc"):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _digest_file(path: Path) -> str:

@@ -236,3 +236,5 @@ class RunPlan(Record, frozen=True, kw_only=True):
     targets: tuple[PlannedTarget, ...] = ()
     risks: tuple[PlannedRisk, ...] = ()
     considered: tuple[tuple[str, str], ...] = ()
+    # digest of the code that judges and renders: both are renewed when it changes, and nothing is measured again
+    code: str = ""

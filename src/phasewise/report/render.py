@@ -13,6 +13,7 @@ from phasewise.report.content import make_pages
 from phasewise.report.html import render_html
 from phasewise.report.load import read_run
 from phasewise.report.markdown import render_markdown
+from phasewise.report.numbers import write_numbers
 from phasewise.report.overview import make_overview
 
 
@@ -37,10 +38,11 @@ def render_run(root: Path, workload: str, run: str) -> None:
 
 
 def render_index(root: Path) -> None:
-    """Write reports/index.html and reports/index.md from the records of all runs."""
+    """Write reports/index.html and index.md from the records of all runs, and metrics.json and phases.json from their summaries."""
     page = make_overview(root)
     _write(render_html(page, {}), root / "reports" / "index.html")
     _write(render_markdown(page), root / "reports" / "index.md")
+    write_numbers(root)
 
 
 def _draw(pages: Iterable[Page]) -> dict[str, str]:

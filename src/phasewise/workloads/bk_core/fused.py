@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from phasewise.workloads.bk_core.lanes import ask_for, exchange, load_alpha, load_couplings, unweave, weave
+from phasewise.workloads.bk_core.lanes import exchange, load_alpha, load_couplings, unweave, weave
 from phasewise.workloads.bk_core.moebius import (
     chunk_product,
     hop_left,
@@ -94,38 +94,56 @@ def _leave_chunks(x, k, left, mu, tau, eta, CHUNK: tl.constexpr, CAUSAL: tl.cons
 
 
 @triton.jit
-def _replay(x, k, left, mu, tau, eta, CHUNK: tl.constexpr, CAUSAL: tl.constexpr, PTX: tl.constexpr):
-    """Re and Im of G for a chunk: 1/d_i if causal, otherwise 1/(d_i - k_i/e_{i+1})."""
+def _replay_causal(x, k, left, mu, eta, CHUNK: tl.constexpr, PTX: tl.constexpr):
+    """Re and Im of 1/d_i for a chunk."""
     d_re, d_im = x[0] - left * mu[0], -eta - left * mu[1]
-    pivots_re, pivots_im, g_re, g_im = (d_re,), (d_im,), (), ()
-    for i in tl.static_range(1, CHUNK):
-        # d_i = alpha_i - k_{i-1}/d_{i-1}
-        q = reciprocal(d_re * d_re + d_im * d_im, PTX)
-        if CAUSAL:
-            g_re += (d_re * q,)
-            g_im += (-d_im * q,)
-        s = k[i - 1] * q
-        d_re, d_im = x[i] - d_re * s, d_im * s - eta
-        pivots_re += (d_re,)
-        pivots_im += (d_im,)
-    if CAUSAL:
+    g_re, g_im = (), ()
+    for i in tl.static_range(CHUNK):
         q = reciprocal(d_re * d_re + d_im * d_im, PTX)
         g_re += (d_re * q,)
         g_im += (-d_im * q,)
-    else:
-        # w is the conjugate of d_i - k_i/e_{i+1}, so that G is w over |w|^2
-        e_re, e_im = x[CHUNK - 1] - tau[0], -eta - tau[1]
-        w_re, w_im = d_re - tau[0], tau[1] - d_im
-        for i in tl.static_range(CHUNK - 1, -1, -1):
-            q = reciprocal(w_re * w_re + w_im * w_im, PTX)
-            g_re = (w_re * q,) + g_re  # noqa: RUF005
-            g_im = (w_im * q,) + g_im  # noqa: RUF005
-            if i > 0:
-                # e_{i-1} = alpha_{i-1} - k_{i-1}/e_i
-                s = k[i - 1] * reciprocal(e_re * e_re + e_im * e_im, PTX)
-                w_re, w_im = pivots_re[i - 1] - e_re * s, -(e_im * s) - pivots_im[i - 1]
-                e_re, e_im = x[i - 1] - e_re * s, e_im * s - eta
+        if i + 1 < CHUNK:
+            # d_{i+1} = alpha_{i+1} - k_i/d_i
+            s = k[i] * q
+            d_re, d_im = x[i + 1] - d_re * s, d_im * s - eta
     return g_re, g_im
+
+
+@triton.jit
+def _replay(x, k, left, mu, tau, eta, CHUNK: tl.constexpr, PTX: tl.constexpr):
+    """Re and Im of G_ii = 1/(d_i - t_i) for a chunk, where t_i = k_i/e_{i+1}.
+
+    d runs from the left while t runs from the right: two chains hide each other's latency, and past the middle each
+    meets what the other left there.
+    """
+    d_re, d_im = x[0] - left * mu[0], -eta - left * mu[1]
+    t_re, t_im = tau[0], tau[1]
+    e_re, e_im = x[CHUNK - 1] - t_re, -eta - t_im
+    ds_re, ds_im, ts_re, ts_im = (d_re,), (d_im,), (t_re,), (t_im,)
+    low_re, low_im, high_re, high_im = (), (), (), ()
+    for j in tl.static_range(1, CHUNK):
+        # i is CHUNK - 1 - j: d_j = alpha_j - k_{j-1}/d_{j-1} and e_i = alpha_i - k_i/e_{i+1}
+        r = k[j - 1] * reciprocal(d_re * d_re + d_im * d_im, PTX)
+        s = k[CHUNK - 1 - j] * reciprocal(e_re * e_re + e_im * e_im, PTX)
+        d_re, d_im = x[j] - d_re * r, d_im * r - eta
+        t_re, t_im = e_re * s, -e_im * s
+        e_re, e_im = x[CHUNK - 1 - j] - t_re, -eta - t_im
+        if 2 * j < CHUNK:
+            ds_re += (d_re,)
+            ds_im += (d_im,)
+            ts_re += (t_re,)
+            ts_im += (t_im,)
+        else:
+            # w is the conjugate of d - t, so that G is w over |w|^2; ts[i] is t_j
+            w_re, w_im = ds_re[CHUNK - 1 - j] - t_re, t_im - ds_im[CHUNK - 1 - j]
+            q = reciprocal(w_re * w_re + w_im * w_im, PTX)
+            low_re = (w_re * q,) + low_re  # noqa: RUF005
+            low_im = (w_im * q,) + low_im  # noqa: RUF005
+            w_re, w_im = d_re - ts_re[CHUNK - 1 - j], ts_im[CHUNK - 1 - j] - d_im
+            q = reciprocal(w_re * w_re + w_im * w_im, PTX)
+            high_re += (w_re * q,)
+            high_im += (w_im * q,)
+    return low_re + high_re, low_im + high_im
 
 
 @triton.jit(do_not_specialize=["batch", "tiles"])
@@ -134,12 +152,9 @@ def diagonal_forward_kernel(
     stride_ab, stride_an, stride_bb, stride_bn, stride_cb, stride_cn,
     ROWS: tl.constexpr, TURNS: tl.constexpr, CHUNKS: tl.constexpr, CHUNK: tl.constexpr,
     SHARED: tl.constexpr, CAUSAL: tl.constexpr, TILED: tl.constexpr, EVEN: tl.constexpr,
-    SCAN: tl.constexpr, PREFETCH: tl.constexpr, PTX: tl.constexpr,
+    SCAN: tl.constexpr, PTX: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows side by side, TURNS times; out is float32 (batch, length, 2), contiguous.
-
-    PREFETCH: 0 nothing, 1 the next turn's rows into registers, 2 into L2.
-    """
+    """ROWS rows side by side, TURNS times; out is float32 (batch, length, 2), contiguous."""
     first_row = tl.program_id(0).to(tl.int64) * (ROWS * TURNS)
     this_tile = tl.program_id(1)
     side = tl.arange(0, ROWS)[:, None]
@@ -151,9 +166,8 @@ def diagonal_forward_kernel(
         k, left, kappas, lowest = load_couplings(
             b, c, side * 0, side >= 0, start, length, 0, stride_bn, 0, stride_cn, ROWS, CHUNKS, CHUNK, 4
         )
-    if PREFETCH == 1:
-        rows = first_row + side
-        ahead = load_alpha(a, rows, rows < batch, start, length, stride_ab, stride_an, energy, CHUNK, EVEN)
+    rows = first_row + side
+    ahead = load_alpha(a, rows, rows < batch, start, length, stride_ab, stride_an, energy, CHUNK, EVEN)
     for turn in range(TURNS):
         rows = first_row + turn * ROWS + side
         valid = rows < batch
@@ -162,16 +176,11 @@ def diagonal_forward_kernel(
                 b, c, rows, valid, start, length, stride_bb, stride_bn, stride_cb, stride_cn,
                 ROWS, CHUNKS, CHUNK, CHUNK,
             )  # fmt: skip
-        # nothing moves a load up over a barrier, so the next turn's rows are asked for here, before the first one
-        if PREFETCH == 1:
-            x = unweave(ahead, ROWS, CHUNKS, CHUNK)
+        x = unweave(ahead, ROWS, CHUNKS, CHUNK)
+        if TURNS > 1:
+            # nothing moves a load up over a barrier, so the next turn's rows are asked for here, before the first one
             late = (rows + ROWS < batch) & (turn + 1 < TURNS)
             ahead = load_alpha(a, rows + ROWS, late, start, length, stride_ab, stride_an, energy, CHUNK, EVEN)
-        else:
-            tile = load_alpha(a, rows, valid, start, length, stride_ab, stride_an, energy, CHUNK, EVEN)
-            if PREFETCH == 2:
-                ask_for(a, tl.minimum(rows + ROWS, batch - 1), tl.minimum(start, length - 1), stride_ab, stride_an, PTX)
-            x = unweave(tile, ROWS, CHUNKS, CHUNK)
         p, right, before = chunk_product(x, k, left, kappas, eta, CHUNK)
         mu_in, tau_in = (0.0, 0.0), (0.0, 0.0)
         if TILED:
@@ -181,7 +190,10 @@ def diagonal_forward_kernel(
             # where little is forgotten, the product's rounding errors would show at the chunks' ends
             mu, tau = _leave_chunks(x, k, left, mu, tau, eta, CHUNK, CAUSAL, PTX)
             mu, tau = exchange(mu, tau, mu_in, tau_in, side, chunk, ROWS, CHUNKS, PTX)
-        g_re, g_im = _replay(x, k, left, mu, tau, eta, CHUNK, CAUSAL, PTX)
+        if CAUSAL:
+            g_re, g_im = _replay_causal(x, k, left, mu, eta, CHUNK, PTX)
+        else:
+            g_re, g_im = _replay(x, k, left, mu, tau, eta, CHUNK, PTX)
         both = tl.join(weave(g_re, CHUNK), weave(g_im, CHUNK))
         at = 2 * start[:, :, None] + flat
         mask = valid[:, :, None] & (EVEN | (at < 2 * length))

@@ -22,18 +22,13 @@ FILLS_THE_DEVICE = 1 << 20
 
 @dataclass(frozen=True)
 class Launch:
-    """How the work is cut: positions a chunk (one thread), chunks a program, rows side by side and in turn, tiles a row.
-
-    `prefetch`: 0 nothing, 1 the next turn's rows into registers, 2 into L2. `registers`: the most a thread may have.
-    """
+    """How the work is cut: positions a chunk (one thread), chunks a program, rows side by side and in turn, tiles a row."""
 
     chunk: int
     chunks: int
     rows: int = 1
     turns: int = 1
     tiles: int = 1
-    prefetch: int = 0
-    registers: int | None = None
 
     @property
     def warps(self) -> int:
@@ -137,8 +132,8 @@ def launch_diagonal(
         torch.view_as_real(out), a, b, c, products if tiles > 1 else a, z.real, z.imag, batch, length, tiles,
         *a.stride(), *coupling_strides,
         ROWS=launch.rows, TURNS=launch.turns, CHUNKS=launch.chunks, CHUNK=launch.chunk, SHARED=shared, CAUSAL=causal,
-        TILED=tiles > 1, EVEN=length == tiles * launch.chunks * launch.chunk, SCAN=abs(z.imag) < SCAN_BELOW, PREFETCH=launch.prefetch, PTX=ptx,
-        num_warps=launch.warps, maxnreg=launch.registers,
+        TILED=tiles > 1, EVEN=length == tiles * launch.chunks * launch.chunk, SCAN=abs(z.imag) < SCAN_BELOW,
+        PTX=ptx, num_warps=launch.warps,
     )  # fmt: skip
 
 

@@ -50,16 +50,6 @@ def load_alpha(a, rows, valid, start, length, stride_ab, stride_an, energy, CHUN
 
 
 @triton.jit
-def ask_for(a, rows, start, stride_ab, stride_an, PTX: tl.constexpr):
-    """Bring the chunks' first lines into L2: takes no register until they are loaded."""
-    if PTX:
-        address = (a + rows * stride_ab + start * stride_an).to(tl.int64)
-        tl.inline_asm_elementwise(
-            "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [address], dtype=tl.int32, is_pure=False, pack=1
-        )
-
-
-@triton.jit
 def unweave(tile, ROWS: tl.constexpr, CHUNKS: tl.constexpr, WIDTH: tl.constexpr):
     """(rows, chunks, WIDTH) as WIDTH columns, in order."""
     if WIDTH == 1:
@@ -97,7 +87,6 @@ def _exchange_assembly(lanes: int) -> str:
     ld.shared.v2.b32 {{$0, $1}}, [at];
     mad.lo.u32 at, $10, 16, base;
     ld.shared.v2.b32 {{$2, $3}}, [at+8];
-    bar.sync 0;
     }}"""
 
 
@@ -126,6 +115,9 @@ def exchange(mu, tau, mu_in, tau_in, side, chunk, ROWS: tl.constexpr, CHUNKS: tl
                 [mu_re, mu_im, tau_re, tau_im, lane, before, after],
                 dtype=(tl.float32, tl.float32, tl.float32, tl.float32), is_pure=False, pack=1,
             )  # fmt: skip
+            # before the box is written again; unlike a barrier in the assembly, this one also keeps LLVM from making
+            # two loops of a loop of hops, one for the first chunk's thread: their barriers would never meet
+            tl.debug_barrier()
         else:
             mu_re, mu_im = _gather_pair(mu_re, mu_im, tl.maximum(chunk - 1, 0) + 0 * side)
             tau_re, tau_im = _gather_pair(tau_re, tau_im, tl.minimum(chunk + 1, CHUNKS - 1) + 0 * side)
