@@ -7,7 +7,9 @@ from snakemake.utils import min_version, validate
 min_version("9.18")
 
 # a rule fails if any command of its pipe does; its `python` is the one that runs this file
-shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+shell.prefix(
+    f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+)
 
 
 configfile: "workflow/config.yaml"

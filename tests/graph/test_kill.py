@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from graph.projects import LIMIT_S, REPOSITORY, make_project, snakemake, surroundings, unreadable
 
 TEMPLATE = REPOSITORY / "src/phasewise/cli/template.py"
+FAULTY = Path(__file__).with_name("faulty.py")
 RECORD_FILES = ("prepare.json", "validate.json", "measure.json", "profile.json", "analyse.json", "summary.json")
 # a worker leaves when its pipe does
 FAREWELL_S = 30
@@ -68,6 +70,20 @@ def workers_of(project):
     return found
 
 
+def sleeping_workers(project):
+    """Those that are past their imports and wait: their own processor time stands still."""
+    before = {pid: used_seconds(pid) for pid in workers_of(project)}
+    time.sleep(0.5)
+    return [pid for pid, used in before.items() if used and used > 0.5 and used_seconds(pid) == used]
+
+
+def used_seconds(pid):
+    try:
+        return sum(psutil.Process(pid).cpu_times()[:2])
+    except psutil.NoSuchProcess:
+        return None
+
+
 def wait_for_workers(project):
     deadline = time.monotonic() + FAREWELL_S
     while workers_of(project):
@@ -107,6 +123,17 @@ def test_a_killed_run_goes_on_where_it_was_and_loses_the_job_in_hand_at_most(pro
     assert project.summary("sums")["phases"][0]["validation"] == "pass"
     assert project.summary("sums")["phases"][0]["time_s"] > 0
     assert not project.jobs()
+
+
+def test_a_step_that_hangs_dies_with_its_run(tmp_path):
+    project = make_project(tmp_path / "project", {"faulty": FAULTY}, profilers=[])
+    project.configure(workloads={"faulty": {"source": "faulty.py", "phases": ["hangs"]}})
+    log = project.folder / "logs/validate/faulty/tiny-cpu/01-hangs.log"
+    running = start(project, "profiles/records/faulty/tiny-cpu/01-hangs/validate.json")
+    wait_until(running, lambda: log.exists() and sleeping_workers(project))
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    wait_for_workers(project)
 
 
 def test_a_second_run_in_the_same_folder_is_refused_and_the_first_goes_on(project):

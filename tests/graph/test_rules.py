@@ -69,13 +69,35 @@ def test_the_profile_of_a_gpu_box_plans_the_same_jobs(planned):
     assert planned.jobs("--profile", str(REPOSITORY / "profiles/gpu")) == planned.jobs()
 
 
-def test_the_slurm_profile_is_understood_but_for_the_executor_that_is_a_package_of_its_own(planned, tmp_path):
+def put_on_record(project, device):
+    """The identity of a GPU box, as `phasewise plan` leaves it there."""
+    project.call("phasewise", "plan", "--quiet")
+    folder = project.folder / "profiles/machines"
+    machine = json.loads((folder / "cpu.identity.json").read_text())
+    machine |= {"device": device, "kind": "cuda", "name": "a GPU", "gpus": 1, "capability": [9, 0]}
+    (folder / f"{device}.identity.json").write_text(json.dumps(machine))
+
+
+def test_a_login_node_plans_for_the_machine_on_record_that_it_names(tmp_path):
+    project = make_project(tmp_path / "project", {"layout": CONTRACT / "layout.py"}, size="tiny")
+    put_on_record(project, "h200")
     profile = yaml.safe_load((REPOSITORY / "profiles/slurm/profile.yaml").read_text())
+    # the cluster's executor is a package of its own; a dry one stands in for it
     assert profile.pop("executor") == "slurm"
     (tmp_path / "profile.yaml").write_text(yaml.safe_dump(profile))
-    # a dry executor stands in for the cluster's
-    done = planned.run("--executor", "dryrun", "--profile", str(tmp_path))
-    assert "slurm_partition=gpu" in done.stderr and "rule measure:" in done.stderr
+    done = project.run("--executor", "dryrun", "--profile", str(tmp_path), PHASEWISE_MACHINE="h200")
+    assert "slurm_partition=gpu" in done.stderr
+    assert "profiles/records/layout/tiny-h200/01-columns/measure.json" in done.stderr
+    assert "tiny-cpu" not in done.stderr
+
+
+def test_a_machine_that_is_not_on_record_is_refused(tmp_path):
+    project = make_project(tmp_path / "project", {"layout": CONTRACT / "layout.py"})
+    for name in ("h200", "../up"):
+        done = project.call("phasewise", "plan", check=False, PHASEWISE_MACHINE=name)
+        assert done.returncode == 2 and f"PHASEWISE_MACHINE: {name!r} is not on record" in done.stderr
+    done = project.call("phasewise", "prepare", "--machine", "h200", check=False)
+    assert done.returncode == 2 and "this machine is cpu" in done.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("--resources", "mem_mb=1000")], ids=["plain", "other-resources"])

@@ -1,13 +1,15 @@
 """A process that builds one variant, or loads one function, and does what it is asked over two pipes.
 
 `python -m phasewise.run.worker READ_FD WRITE_FD`. A command is a line `{"command": name, ...arguments}`, its answer a
-line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends. "import" has no answer. A first command "import" has no answer.
+line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends. A first command "import" has no answer.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import signal
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -17,11 +19,15 @@ from phasewise.run.channel import Channel
 from phasewise.run.death import describe_exception
 from phasewise.run.target import load_target
 
+# prctl(2)
+PR_SET_PDEATHSIG = 1
+
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
 
 
 def main(read_fd: int, write_fd: int) -> None:
     """Serve commands until told to close, or until the other end is gone."""
+    _die_with_parent()
     # children of user code must not hold the pipes
     os.set_inheritable(read_fd, False)
     os.set_inheritable(write_fd, False)
@@ -76,6 +82,14 @@ def _call(target: str, payload: Any, memory_bytes: int | None) -> Any:
 
         limit_memory(memory_bytes, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     return load_target(target)(payload)
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end this process when the one that started it is gone: a step that hangs would never see its pipe close."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    # Linux only
+    if prctl is not None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _make_hook(channel: Channel, shown: Hook) -> Hook:

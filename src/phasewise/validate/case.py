@@ -29,7 +29,7 @@ from phasewise.validate.run_checks import run_checks
 from phasewise.validate.sample import choose_items, take
 from phasewise.validate.trajectory import Named, Trajectory, follow
 from phasewise.validate.trial import Trial, skipped
-from phasewise.validate.yardstick import open_yardstick
+from phasewise.validate.yardstick import open_yardstick, solves_another_problem
 
 # one step can't show a result that is stale
 FEWEST_STEPS = 2
@@ -96,7 +96,10 @@ def _validate(
     plan: VariantPlan, planned: PlannedCase, root: Path, baseline: Errors, ancestor: Ancestor | None
 ) -> CaseValidation:
     functions = load_functions(plan.source, root)
-    items = sampled_items(plan, planned, root, ancestor)
+    if solves_another_problem(plan, functions):
+        # no variant of ours gives what it gives
+        ancestor = None
+    items = None if solves_another_problem(plan, functions) else sampled_items(plan, planned, root, ancestor)
     steps = count_steps(planned)
     clock, threads = read_clock(), read_threads()
     yardstick = open_yardstick(plan, planned, functions, root, items=items, ring=steps)

@@ -76,7 +76,7 @@ def memory_poisoned(trial: Trial, root: Path) -> Guard:
 @contextmanager
 def poisoned_memory(device: torch.device) -> Iterator[None]:
     """Fill what torch.empty and its kin return with NaN or the largest integer, from Python, C++ and backward alike."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    before = torch.get_deterministic_debug_mode()
     filled = DETERMINISTIC.fill_uninitialized_memory
     _poison_empties()
     if device.type == "cuda":
@@ -87,7 +87,7 @@ def poisoned_memory(device: torch.device) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.set_deterministic_debug_mode(before)
         DETERMINISTIC.fill_uninitialized_memory = filled
 
 
@@ -113,7 +113,8 @@ def _compare(case: OpenCase, trial: Trial) -> str:
 
 
 def _poison_empties() -> None:
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # `use_deterministic_algorithms` would import the compiler, 1.5 s of every gate
+    torch.set_deterministic_debug_mode("warn")
     DETERMINISTIC.fill_uninitialized_memory = True
 
 

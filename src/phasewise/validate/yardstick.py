@@ -24,7 +24,7 @@ def open_yardstick(
     float64, where that exists.
     """
     peer = find_peer(plan, functions)
-    if peer is None or not peer.different:
+    if peer is None or not solves_another_problem(plan, functions):
         return open_reference(plan, planned.case, root, items=items, ring=ring)
     own = _own_reference(functions, peer)
     if own is None:
@@ -48,6 +48,12 @@ def open_yardstick(
 def find_peer(plan: VariantPlan, functions: Functions) -> Peer | None:
     """The workload's entry for this peer; None for a variant of ours."""
     return next((peer for peer in functions.workload.peers if peer.name == plan.peer), None)
+
+
+def solves_another_problem(plan: VariantPlan, functions: Functions) -> bool:
+    """Whether this is a peer that gives something else than our variants do."""
+    peer = find_peer(plan, functions)
+    return peer is not None and bool(peer.different)
 
 
 def _own_reference(functions: Functions, peer: Peer) -> Callable[..., Any] | None:

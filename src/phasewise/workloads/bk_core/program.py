@@ -45,7 +45,7 @@ def build(switches: Switches, inputs: dict[str, Tensor], case: str, shape: Shape
     if switches.graph:
         example = {name: tensor.to(device, torch.float32) for name, tensor in inputs.items()}
         captured = capture(step, example)
-        step = captured.call
+        step = _replay_where_it_fits(captured.call, step, example["a"].shape)
         if captured.reason:
             fallbacks = (*fallbacks, f"cuda-graph: {captured.reason}")
     return Program(step=step, outputs=_name_output, module=Diagonal(), fallbacks=fallbacks)
@@ -78,6 +78,15 @@ class Diagonal(torch.nn.Module):
 
     def forward(self, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
         return torch.view_as_real(diagonal_scan(a, b, c, Z))
+
+
+def _replay_where_it_fits(replay: Any, eager: Any, shape: torch.Size) -> Any:
+    """A step that replays the graph for inputs of the captured shape, and launches eagerly for others."""
+
+    def step(placed: dict[str, Tensor]) -> Tensor:
+        return (replay if placed["a"].shape == shape else eager)(placed)
+
+    return step
 
 
 def _choose_core(switches: Switches, device: torch.device) -> tuple[Any, tuple[str, ...]]:
