@@ -116,6 +116,11 @@ def make_project(folder: Path, workloads: Mapping[str, str | Path], **options: A
     return Project(folder)
 
 
+def lend_machine(project: Project, other: Project) -> None:
+    """Give `other` the measured peaks of `project`, which are the same machine's."""
+    shutil.copytree(project.folder / "profiles" / "machines", other.folder / "profiles" / "machines")
+
+
 def copy_project(project: Project, folder: Path) -> Project:
     """Another project with the same files, as old as they are."""
     shutil.copytree(project.folder, folder, symlinks=True)

@@ -7,7 +7,7 @@ import json
 import jsonschema
 import pytest
 
-from graph.projects import CONTRACT, REPOSITORY, make_project, unreadable
+from graph.projects import CONTRACT, REPOSITORY, lend_machine, make_project, share, unreadable
 
 SHAPES = sorted(path.stem for path in CONTRACT.glob("*.py"))
 # which of these it is hangs on the machine; what a status needs is tested where the clock is injected
@@ -15,12 +15,25 @@ JUDGED = {"FASTER", "SAME", "SLOWER", "INCONCLUSIVE"}
 SUMMARY = json.loads((REPOSITORY / "src/phasewise/analyse/summary.schema.json").read_text())
 
 
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory):
+    """A project with the measured peaks of this machine."""
+
+    def make(folder):
+        project = make_project(folder, {"layout": CONTRACT / "layout.py"})
+        project.run("profiles/machines/cpu.json")
+        return project
+
+    return share(tmp_path_factory, "machine", make)
+
+
 @pytest.fixture
-def run_shape(tmp_path):
+def run_shape(tmp_path, machine):
     """Run the graph on a contract workload, and see that everything that was planned is on record."""
 
     def run(name, **options):
         project = make_project(tmp_path / "project", {name: CONTRACT / f"{name}.py"}, **options)
+        lend_machine(machine, project)
         project.run()
         story = project.read(name, "", "plan")
         for row in story["variants"]:
@@ -97,7 +110,7 @@ def test_shape_training(run_shape):
 
 def test_shape_two_cases(run_shape):
     """A phase touches its own case alone, and the other case's parent stays the baseline."""
-    project = run_shape("two_cases")
+    project = run_shape("two_cases", profilers=[])
     assert set(gates(project, "two_cases")) >= {("01-vectorised", "rows"), ("02-inplace", "scale")}
     assert ("01-vectorised", "scale") not in gates(project, "two_cases")
     summary = project.summary("two_cases")
@@ -116,7 +129,7 @@ def test_shape_two_cases(run_shape):
 
 def test_shape_alternatives(run_shape):
     """An alternative is measured and not built upon; what the gate has to refuse is refused, and never timed."""
-    project = run_shape("alternatives")
+    project = run_shape("alternatives", profilers=[])
     summary = project.summary("alternatives")
     assert phase_row(summary, "einsum")["kept"] is False
     assert phase_row(summary, "matmul")["parent"] == "00-baseline"
@@ -165,7 +178,7 @@ def test_shape_group(run_shape):
 
 def test_shape_slow(run_shape):
     """A baseline that is too slow is measured at two smaller shapes, and the ratio to it is a product."""
-    project = run_shape("slow")
+    project = run_shape("slow", profilers=[])
     base = project.case("slow", "00-baseline", "measure", "rows")
     assert base["stopped"] == "scale"
     assert [point["items"] for point in base["scale"]] == [2000, 4000] and not base["rounds"]
@@ -181,7 +194,7 @@ def test_shape_slow(run_shape):
 
 def test_shape_prepared(run_shape):
     """What prepare made is on record with its hash, and read by every later stage."""
-    project = run_shape("prepared")
+    project = run_shape("prepared", profilers=[])
     (artifact,) = project.read("prepared", "", "prepare")["artifacts"]
     assert artifact["path"] == "data/prepared/table.npy" and len(artifact["sha256"]) == 64
     assert set(gates(project, "prepared").values()) == {"pass"}
@@ -190,7 +203,7 @@ def test_shape_prepared(run_shape):
 
 def test_shape_sampling(run_shape):
     """A sampler's counts are state; its draws are the reference's, and fit their distribution."""
-    project = run_shape("sampling")
+    project = run_shape("sampling", profilers=[])
     found = project.case("sampling", "01-search", "validate", "draw")
     assert found["outcome"] == "pass"
     assert ("state", "counts") in {(error["kind"], error["name"]) for error in found["errors"]}

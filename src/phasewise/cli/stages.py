@@ -99,7 +99,7 @@ def validate(workload: str, run: str, variant: str) -> None:
     story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
     from phasewise.validate import validate_variant
 
-    must_fit(f"validate {variant}", layout, 120)
+    must_fit(f"validate {variant}", layout, 25 * len(planned.cases))
     with hold_machine(story.device):
         record = validate_variant(
             planned,

@@ -21,7 +21,7 @@ SCHEMA = Path("workflow/schemas/config.schema.yaml")
 
 BUDGETS: Mapping[str, Budget] = {
     "quick": Budget(min_rounds=12, max_rounds=12, min_sets=1, max_sets=1, seconds=60.0),
-    "standard": Budget(seconds=60.0),
+    "standard": Budget(),
     "thorough": Budget(min_rounds=16, max_rounds=40, min_sets=10, max_sets=10, seconds=900.0),
 }
 

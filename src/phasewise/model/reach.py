@@ -76,7 +76,8 @@ def _follow(reach: Reach, module_name: str, name: str) -> None:
     elif name in module.definitions:
         node, reads = prune(module.definitions[name], reach.switches)
         values = {switch: reach.switches.get(switch) for switch in sorted(reads)}
-        reach.dumps[key] = f"{ast.dump(node)} {values}"
+        # unparsed, not dumped: what `ast.dump` prints differs between versions of Python
+        reach.dumps[key] = f"{ast.unparse(ast.fix_missing_locations(node))} {values}"
         _follow_names(reach, module, node)
 
 
@@ -84,7 +85,7 @@ def _follow_effects(reach: Reach, module: Module) -> None:
     key = (module.name, "<effects>")
     if key in reach.dumps:
         return
-    reach.dumps[key] = "".join(ast.dump(statement) for statement in module.effects)
+    reach.dumps[key] = "\n".join(ast.unparse(statement) for statement in module.effects)
     for statement in module.effects:
         _follow_names(reach, module, statement)
 

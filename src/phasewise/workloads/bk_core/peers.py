@@ -54,7 +54,11 @@ def solve_strided(
     size = cusparse.cgtsv2StridedBatch_bufferSizeExt(handle, *sizes)
     buffer = torch.empty(max(size, 1), dtype=torch.uint8, device=main.device)
 
+    # the library knows addresses only: whoever holds the step holds the bands
+    held = (lower, main, upper)
+
     def step() -> torch.Tensor:
+        assert held
         solution.copy_(right)
         cusparse.cgtsv2StridedBatch(handle, *sizes, buffer.data_ptr())
         return solution
