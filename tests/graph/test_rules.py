@@ -127,3 +127,14 @@ def test_a_mistake_in_the_configuration_is_one_sentence(tmp_path):
     assert done.returncode == 1
     assert "workloads.layout.cases: 'pionts' is unknown; choose among points" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_job_that_would_not_fit_into_the_budget_is_not_started(tmp_path):
+    project = make_project(tmp_path / "project", {"layout": CONTRACT / "layout.py"})
+    done = project.call("phasewise", "run", "--budget", "30s", check=False)
+    assert done.returncode != 0
+    assert "machine: may take 60 s and" in done.stdout + done.stderr
+    assert "call the same command again to go on" in done.stdout + done.stderr
+    assert not list((project.folder / "profiles").rglob("validate.json"))
+    # without a budget all of it is still to be done
+    assert {"machine", "prepare", "validate 00-baseline"} <= project.jobs()

@@ -41,15 +41,16 @@ for command in (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: errors that a user can cure are one sentence, exit code 2, without a traceback."""
     try:
-        commands.main(args=arguments, standalone_mode=False)
+        # click returns the code of an `Exit` here instead of raising it
+        code = commands.main(args=arguments, standalone_mode=False)
     except UserError as error:
         click.echo(f"phasewise: {error}", err=True)
         sys.exit(2)
     except click.ClickException as error:
         error.show()
         sys.exit(2)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("phasewise: interrupted", err=True)
         sys.exit(130)
+    if code:
+        sys.exit(code)

@@ -86,6 +86,7 @@ def prepare(workload: str | None, run: str | None, device: str | None) -> None:
 
     folder = layout.run(workload, run)
     load_run(layout, workload, run)
+    must_fit(f"prepare {workload}", layout, 60)
     write(prepare_workload(read(folder / "prepare.plan.json", PreparePlan), layout), folder / "prepare.json")
 
 

@@ -74,7 +74,7 @@ def _measure_case(
         plan.budget,
         tools,
     )
-    if plan.kind is Kind.CONTROL and any(_is_slow(arm, found, plan) for arm in found.arms):
+    if plan.kind is Kind.CONTROL and any(_is_spared(arm, found) for arm in found.arms):
         reason = f"a step takes over {plan.budget.slow_step_s:g} s; an A/A control would take too long"
         return CaseMeasurement(
             case=case.case, arms=(), seconds=found.seconds, skipped=Failure(reason=Reason.OVER_BUDGET, message=reason)
@@ -101,10 +101,12 @@ def make_entrant(chosen: Chosen, case: PlannedCase, root: Path, *, budget_from: 
     )
 
 
-def _is_slow(arm: Arm, found: CaseMeasurement, plan: VariantPlan) -> bool:
-    """Whether an arm that did not fail was spared."""
+def _is_spared(arm: Arm, found: CaseMeasurement) -> bool:
+    """Whether an arm was left out for being slow; one whose twin failed has nothing to run beside."""
+    if any(other.failure is not None for other in found.arms):
+        return False
     took_part = any(sample.arm == arm.arm for taken in found.rounds for sample in taken.samples)
-    return arm.failure is None and not took_part and bool(arm.first_step_s)
+    return not took_part and bool(arm.first_step_s)
 
 
 def _measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools) -> CaseMeasurement:

@@ -30,7 +30,7 @@ def run_isolated(
     process = Process(environment=environment or {}, folder=folder or Path.cwd())
     try:
         process.send("call", target=target, payload=payload, memory_bytes=memory_bytes)
-        return receive_all([process], target.rpartition(":")[2], timeout_s)[0]
+        return receive_all([process], target.rpartition(":")[2].removesuffix("_plain"), timeout_s)[0]
     except ProcessFailed as died:
         return died.failure
     finally:

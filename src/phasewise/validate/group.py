@@ -24,7 +24,7 @@ def run_group(
     try:
         for process in processes:
             process.send("call", target=target, payload=payload, memory_bytes=None)
-        return _first_wrong(receive_all(processes, target.rpartition(":")[2], timeout_s))
+        return _first_wrong(receive_all(processes, target.rpartition(":")[2].removesuffix("_plain"), timeout_s))
     except ProcessFailed as died:
         return died.failure
     finally:
