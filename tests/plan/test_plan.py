@@ -47,16 +47,16 @@ def test_every_contract_workload_plans(repository, name):
 
 def test_planning_imports_no_torch_and_takes_well_under_a_second(repository):
     code = (
-        "import sys, time; start = time.perf_counter()\n"
+        "import sys, time\n"
         "from phasewise.cli import main\n"
         "main(['plan', '--quiet'])\n"
-        "print('torch' in sys.modules, time.perf_counter() - start)"
+        "print('torch' in sys.modules, time.process_time())"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True)
     imported, seconds = done.stdout.split()
     assert imported == "False"
-    # a loaded two-core machine; alone it takes a fifth of that
-    assert float(seconds) < 2.0
+    # of processor time, interpreter and imports included: the machine may be busy
+    assert float(seconds) < 1.0
 
 
 def test_an_unchanged_plan_keeps_its_file(repository, tmp_path):

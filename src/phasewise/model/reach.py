@@ -10,6 +10,7 @@ the other variants do not take leaves their digests alone.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -128,7 +129,7 @@ def _follow_file(reach: Reach, path: Path) -> None:
 def _load(reach: Reach, name: str) -> Module | None:
     if name not in reach.modules:
         path = _find(reach.folders, name)
-        reach.modules[name] = None if path is None else _parse(name, path)
+        reach.modules[name] = None if path is None else _parse(name, path, path.read_text())
     return reach.modules[name]
 
 
@@ -144,8 +145,9 @@ def _find(folders: Mapping[str, Path], name: str) -> Path | None:
     return None
 
 
-def _parse(name: str, path: Path) -> Module:
-    tree = ast.parse(path.read_text(), str(path))
+@functools.lru_cache(maxsize=256)
+def _parse(name: str, path: Path, text: str) -> Module:
+    tree = ast.parse(text, str(path))
     definitions: dict[str, ast.stmt] = {}
     effects: list[ast.stmt] = []
     for statement in tree.body:
