@@ -16,6 +16,8 @@ from report.make import RUN, WORKLOAD, make_records
 from report.make_less import make_small_records
 from report.reading import read_html
 
+SUMMARY = f'{{"schema": 1, "workload": "{WORKLOAD}", "run": "{RUN}", "cases": []}}\n'.encode()
+
 
 def write_run(root: Path, records: RunRecords | None = None) -> Path:
     """All records of a synthetic run, where the stages put them."""
@@ -32,7 +34,7 @@ def write_run(root: Path, records: RunRecords | None = None) -> Path:
         ):  # fmt: skip
             if record is not None:
                 store.write(record, folder / variant / f"{name}.json")
-    store.write_bytes(b'{"schema": 1, "workload": "toy_model"}\n', folder / "summary.json")
+    store.write_bytes(SUMMARY, folder / "summary.json")
     return layout.report(WORKLOAD, RUN)
 
 
@@ -51,7 +53,7 @@ def test_pages_figures_summary_and_the_shared_script_are_written(rendered: Path)
         assert (folder / f"{name}.html").is_file() and (folder / f"{name}.md").is_file()
     named = set(re.findall(r"\(figures/([a-z0-9-]+\.svg)\)", "".join(path.read_text() for path in folder.glob("*.md"))))
     assert named == {path.name for path in (folder / "figures").iterdir()} and len(named) > 15
-    assert (folder / "summary.json").read_bytes() == b'{"schema": 1, "workload": "toy_model"}\n'
+    assert (folder / "summary.json").read_bytes() == SUMMARY
     script = (rendered / "reports" / "vega.js").read_text()
     assert script.startswith("/* Vega ") and "figure > script.spec" in script
 
