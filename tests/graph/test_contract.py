@@ -161,7 +161,7 @@ def test_shape_memory(run_shape):
     row = phase_row(summary, "by-rows")
     assert (row["status"], row["reason"]) == ("ENABLED", "parent-cannot-run")
     assert row["time_s"] > 0 and row["speedup_baseline"] is None
-    assert row["peak_memory_bytes"] < 100_000_000
+    assert row["peak_memory_bytes"] < 400_000_000
 
 
 def test_shape_group(run_shape):
@@ -172,8 +172,13 @@ def test_shape_group(run_shape):
     assert arms["01-two-ranks"]["ranks"] == 2 and arms["00-baseline"]["ranks"] == 1
     assert arms["01-two-ranks"]["failure"] is None
     assert {"variant", "parent"} <= steps_of(project, "group", "01-two-ranks")
-    efficiency = project.summary("group")["targets"][0]
-    assert efficiency["metric"] == "scaling_efficiency" and 0 < efficiency["value"] < 2
+    row, efficiency = phase_row(project.summary("group"), "two-ranks"), project.summary("group")["targets"][0]
+    assert efficiency["metric"] == "scaling_efficiency" and row["status"] in JUDGED
+    if row["speedup_previous"] is None:
+        # a busy machine: every round was dropped, and no efficiency is told
+        assert row["status"] == "INCONCLUSIVE" and efficiency["value"] is None and efficiency["reason"]
+    else:
+        assert efficiency["value"] == pytest.approx(row["speedup_previous"]["estimate"] / 2)
 
 
 def test_shape_slow(run_shape):
