@@ -9,9 +9,10 @@ import pytest
 
 from phasewise.records.validate import CaseValidation, Guard, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
+from phasewise.run.rendezvous import rank_environments
 from phasewise.store import decode, digest, encode
 from phasewise.validate import validate_variant, variant
-from phasewise.validate.group import rank_environments, run_group
+from phasewise.validate.group import run_group
 from phasewise.validate.outcomes import failed_case
 from plans import make_baseline, make_plan
 
@@ -106,11 +107,12 @@ def test_the_sanitizers_finding_turns_the_gate_red(monkeypatch):
 
 
 def test_every_rank_of_a_group_is_told_who_it_is():
-    first, second = rank_environments(2, 1234)
+    first, second = rank_environments(2)
     assert first == {
-        "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1234", "RANK": "0", "LOCAL_RANK": "0",
+        "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": second["MASTER_PORT"], "RANK": "0", "LOCAL_RANK": "0",
     }  # fmt: skip
-    assert second["RANK"] == "1"
+    assert second["RANK"] == "1" and int(first["MASTER_PORT"]) > 0
+    assert rank_environments(1) == [{}]
 
 
 def test_a_group_answers_with_the_rank_that_failed(tmp_path):

@@ -17,6 +17,20 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Base of all records; subclasses repeat `frozen` for type checkers and `kw_only`, which msgspec does not inherit."""
 
 
+class StageRecord(Record, frozen=True, kw_only=True):
+    """What a stage writes of one variant: which one, and where it was made."""
+
+    schema: int = SCHEMA
+    workload: str
+    run: str
+    variant: str
+    # digest of the plan it was made from
+    plan: str
+    # identity of the machine, and the commit of the sources
+    machine: str
+    commit: str
+
+
 class Quantity(Record, frozen=True, kw_only=True):
     """A number with its unit, as checks and findings report it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from phasewise.records.base import SCHEMA, Bytes, Record, Seconds
+from phasewise.records.base import Bytes, Record, Seconds, StageRecord
 from phasewise.records.validate import TensorError
 
 
@@ -43,16 +43,9 @@ class ExportResult(Record, frozen=True, kw_only=True):
     seconds: Seconds = 0.0
 
 
-class Export(Record, frozen=True, kw_only=True):
+class Export(StageRecord, frozen=True, kw_only=True):
     """The export stage of one variant."""
 
-    schema: int = SCHEMA
-    workload: str
-    run: str
-    variant: str
-    plan: str
-    machine: str
-    commit: str
     results: tuple[ExportResult, ...]
     # inputs and outputs of the exported module: name -> "float32[4, 8]"
     signature: dict[str, str] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.base import SCHEMA, Bytes, Joules, Record, Scalar, Seconds
+from phasewise.records.base import Bytes, Joules, Record, Scalar, Seconds, StageRecord
 from phasewise.records.verdict import Failure
 
 
@@ -92,15 +92,7 @@ class CaseMeasurement(Record, frozen=True, kw_only=True):
     skipped: Failure | None = None
 
 
-class Measurement(Record, frozen=True, kw_only=True):
+class Measurement(StageRecord, frozen=True, kw_only=True):
     """The measure stage of one variant."""
 
-    schema: int = SCHEMA
-    workload: str
-    run: str
-    variant: str
-    # digest of the plan it was made from
-    plan: str
-    machine: str
-    commit: str
     cases: tuple[CaseMeasurement, ...]

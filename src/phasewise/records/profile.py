@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.base import SCHEMA, Bytes, Record, Scalar, Seconds
+from phasewise.records.base import Bytes, Record, Scalar, Seconds, StageRecord
 from phasewise.records.machine import Sensors
 from phasewise.records.verdict import Failure
 
@@ -196,14 +196,7 @@ class CaseProfile(Record, frozen=True, kw_only=True):
     failure: Failure | None = None
 
 
-class Profile(Record, frozen=True, kw_only=True):
+class Profile(StageRecord, frozen=True, kw_only=True):
     """The profile stage of one variant."""
 
-    schema: int = SCHEMA
-    workload: str
-    run: str
-    variant: str
-    plan: str
-    machine: str
-    commit: str
     cases: tuple[CaseProfile, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from phasewise.records.base import SCHEMA, Quantity, Record, Seconds
+from phasewise.records.base import Quantity, Record, Seconds, StageRecord
 from phasewise.records.verdict import Failure
 
 
@@ -95,15 +95,8 @@ class CaseValidation(Record, frozen=True, kw_only=True):
     seconds: Seconds = 0.0
 
 
-class Validation(Record, frozen=True, kw_only=True):
+class Validation(StageRecord, frozen=True, kw_only=True):
     """The validate stage of one variant."""
 
-    schema: int = SCHEMA
-    workload: str
-    run: str
-    variant: str
-    plan: str
-    machine: str
-    commit: str
     tier: str
     cases: tuple[CaseValidation, ...]

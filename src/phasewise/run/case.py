@@ -80,7 +80,7 @@ def open_case(
         program = load_peer(functions, plan.peer)(batches[0], case, shape, device)
     else:
         program = functions.build(make_switches(functions.workload, planned.switches), batches[0], case, shape, device)
-    return _open(plan, planned, functions, program, device, batches, shape)
+    return open_program(plan, planned, functions, fill_defaults(program, device), device, batches, shape)
 
 
 def open_reference(
@@ -106,7 +106,32 @@ def open_reference(
         program = functions.reference(batches[0], case, shape, items=items)
     else:
         program = build_in_float64(functions, batches[0], case, shape)
-    return _open(plan, planned, functions, fill_defaults(program, device, torch.float64), device, batches, shape)
+    program = fill_defaults(program, device, torch.float64)
+    return open_program(plan, planned, functions, program, device, batches, shape)
+
+
+def open_program(
+    plan: VariantPlan,
+    planned: PlannedCase,
+    functions: Functions,
+    program: Program,
+    device: torch.device,
+    batches: tuple[Batch, ...],
+    shape: Shape,
+) -> OpenCase:
+    """A built program, its defaults filled in, beside what it was built from."""
+    initial = {} if program.state is None else copy_to_cpu(program.state())
+    return OpenCase(
+        plan=plan,
+        planned=planned,
+        functions=functions,
+        program=program,
+        device=device,
+        batches=batches,
+        shape=shape,
+        work=functions.work(planned.case, shape),
+        initial=initial,
+    )
 
 
 def build_in_float64(functions: Functions, inputs: Batch, case: str, shape: Shape) -> Program:
@@ -182,30 +207,6 @@ def _as_named(raw: Any) -> Mapping[str, torch.Tensor]:
     if isinstance(raw, Mapping):
         return raw
     raise TypeError(f"step returned {type(raw).__name__}; return a tensor or a dict of tensors, or give `outputs`")
-
-
-def _open(
-    plan: VariantPlan,
-    planned: PlannedCase,
-    functions: Functions,
-    program: Program,
-    device: torch.device,
-    batches: tuple[Batch, ...],
-    shape: Shape,
-) -> OpenCase:
-    program = fill_defaults(program, device)
-    initial = {} if program.state is None else copy_to_cpu(program.state())
-    return OpenCase(
-        plan=plan,
-        planned=planned,
-        functions=functions,
-        program=program,
-        device=device,
-        batches=batches,
-        shape=shape,
-        work=functions.work(planned.case, shape),
-        initial=initial,
-    )
 
 
 def _required(function: Callable[..., Any] | None) -> Callable[..., Any]:

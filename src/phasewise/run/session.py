@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +11,7 @@ import msgspec
 
 from phasewise.records.plan import VariantPlan
 from phasewise.run.process import Process, receive_all
-
-# opening, timing and closing a group each wait for the slowest of its ranks
-ADDRESS = "127.0.0.1"
+from phasewise.run.rendezvous import rank_environments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +69,7 @@ class Session:
         self._target = target
         self._processes = [
             Process(environment={**target.environment, **extra}, folder=target.folder)
-            for extra in _rank_environments(target.ranks)
+            for extra in rank_environments(target.ranks)
         ]
         for process in self._processes:
             process.send("import")
@@ -127,17 +124,3 @@ class Session:
         for process in self._processes:
             process.send(command, **arguments)
         return receive_all(self._processes, command, self._target.timeout_s)
-
-
-def _rank_environments(ranks: int) -> list[dict[str, str]]:
-    if ranks == 1:
-        return [{}]
-    common = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": ADDRESS, "MASTER_PORT": str(_free_port())}
-    return [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
-
-
-def _free_port() -> int:
-    """A port that nothing listens on now; rank 0 takes it a moment later."""
-    with socket.socket() as server:
-        server.bind((ADDRESS, 0))
-        return int(server.getsockname()[1])

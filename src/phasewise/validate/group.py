@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,17 +9,14 @@ from typing import Any
 from phasewise.records.verdict import Failure
 from phasewise.run.death import ProcessFailed
 from phasewise.run.process import Process, receive_all
-
-ADDRESS = "127.0.0.1"
+from phasewise.run.rendezvous import rank_environments
 
 
 def run_group(
     target: str, payload: Any, *, ranks: int, environment: Mapping[str, str], timeout_s: float, folder: Path
 ) -> Any | Failure:
     """`target(payload)` in `ranks` processes at once: the first rank's result, or why one of them has none."""
-    processes = [
-        Process(environment={**environment, **one}, folder=folder) for one in rank_environments(ranks, _free_port())
-    ]
+    processes = [Process(environment={**environment, **one}, folder=folder) for one in rank_environments(ranks)]
     try:
         for process in processes:
             process.send("call", target=target, payload=payload, memory_bytes=None)
@@ -32,19 +28,6 @@ def run_group(
             process.close()
 
 
-def rank_environments(ranks: int, port: int) -> list[dict[str, str]]:
-    """What torchrun would set for each rank of one host."""
-    common = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": ADDRESS, "MASTER_PORT": str(port)}
-    return [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
-
-
 def _first_wrong(records: list[dict[str, Any]]) -> dict[str, Any]:
     """The record of the first rank that failed, else of the first rank."""
     return next((record for record in records if record["outcome"] == "fail"), records[0])
-
-
-def _free_port() -> int:
-    """A port that nothing listens on now; rank 0 takes it a moment later."""
-    with socket.socket() as server:
-        server.bind((ADDRESS, 0))
-        return int(server.getsockname()[1])

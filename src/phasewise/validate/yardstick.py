@@ -11,7 +11,7 @@ import torch
 from phasewise.model.discover import load_sibling
 from phasewise.model.workload import Peer, Shape
 from phasewise.records.plan import PlannedCase, VariantPlan
-from phasewise.run.case import OpenCase, copy_to_cpu, fill_defaults, make_ring, open_reference
+from phasewise.run.case import OpenCase, fill_defaults, make_ring, open_program, open_reference
 from phasewise.run.functions import Functions
 
 
@@ -32,17 +32,7 @@ def open_yardstick(
     shape, device = Shape(**planned.shape), torch.device("cpu")
     batches = make_ring(functions, planned.case, shape, plan.seed, ring)
     program = fill_defaults(own(batches[0], planned.case, shape), device, torch.float64)
-    return OpenCase(
-        plan=plan,
-        planned=planned,
-        functions=functions,
-        program=program,
-        device=device,
-        batches=batches,
-        shape=shape,
-        work=functions.work(planned.case, shape),
-        initial={} if program.state is None else copy_to_cpu(program.state()),
-    )
+    return open_program(plan, planned, functions, program, device, batches, shape)
 
 
 def find_peer(plan: VariantPlan, functions: Functions) -> Peer | None:
