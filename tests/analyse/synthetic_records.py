@@ -69,8 +69,9 @@ def record_phase(
             outputs_held=phase.outputs_held,
             peak_memory_bytes=phase.peak_memory_bytes,
             energy=phase.energy,
-            build_s=(1.0,),
-            first_step_s=(2.0,),
+            fresh_caches=True,
+            build_s=(1.0, 0.1),
+            first_step_s=(2.0, 0.1),
             step_s=tuple([truth[name]] * 120),
         )
     ]
@@ -81,8 +82,8 @@ def record_phase(
                 variant=parent,
                 items=1000.0,
                 failure=phase.parent_failure,
-                build_s=(0.5,),
-                first_step_s=(0.5,),
+                build_s=(0.1,),
+                first_step_s=(0.1,),
             )
         )
     if with_baseline and parent != BASELINE:
@@ -120,6 +121,7 @@ def record_baseline(
         items=1000.0,
         failure=phase.failure,
         peak_memory_bytes=4 << 30,
+        fresh_caches=True,
         build_s=(0.5,),
         first_step_s=(0.5,),
         energy=phase.energy,

@@ -82,6 +82,13 @@ def test_the_top_level_is_the_headline_case_and_says_what_the_records_say() -> N
     assert plain["exports"][0]["status"] == "unsupported"
 
 
+def test_the_first_step_is_the_cold_one_and_its_price_is_told_in_steps() -> None:
+    row = full_run().analyse()[0].cases[0].rows[1]
+    # build and first step with empty caches: 1 + 2 s, 2 s longer than the baseline's 1 s; a step gains 0.5 ms
+    assert row.first_step_s == pytest.approx(3.0)
+    assert row.pays_after_steps == pytest.approx(4000, rel=0.05)
+
+
 def test_every_field_that_others_rely_on_is_required() -> None:
     # the shape that was promised; a field that is dropped or renamed breaks readers outside this repository
     promised = {

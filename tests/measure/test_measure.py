@@ -77,6 +77,21 @@ def test_a_phase_is_measured_beside_its_parent_and_the_record_survives_the_disk(
     assert ratio is not None and 0.1 < ratio.estimate < 10
 
 
+def test_only_the_first_process_of_what_is_measured_has_empty_compile_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    parent = plan_program("good")
+    budget = msgspec.structs.replace(parent.budget, min_sets=2, max_sets=2)
+    plan = msgspec.structs.replace(child_of(parent, "telling"), budget=budget)
+    (case,) = measure(tmp_path, plan, parent).cases
+    assert [arm.fresh_caches for arm in case.arms] == [False, True]
+    first, second = (tmp_path / "caches.txt").read_text().splitlines()
+    assert "phasewise-caches-" in first and second == "shared"
+    # nothing of it is left
+    assert not Path(first).parent.exists()
+
+
 def test_a_variant_that_crashes_is_on_record_and_costs_itself_only(tmp_path: Path) -> None:
     parent = plan_program("good")
     record = measure(tmp_path, child_of(parent, "raises"), parent)

@@ -35,6 +35,9 @@ def build(switches, inputs, case, shape, device):
     calls = {"step": 0, "load": 0}
     if mode == "unsupported":
         raise Unsupported("needs a newer world")
+    if mode == "telling":
+        with open("caches.txt", "a") as file:
+            print(os.environ.get("TORCHINDUCTOR_CACHE_DIR", "shared"), file=file)
     if mode == "greedy":
         weight = torch.zeros(1 << 28, device=device) + 1
     if mode == "group":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import median
 
 import numpy as np
 
@@ -74,10 +73,10 @@ def worst_error(validation: CaseValidation | None) -> tuple[float | None, float 
 
 
 def cold_start(arm: Arm | None) -> Seconds | None:
-    """Seconds from the start of the build to the end of the first step, median over the process sets."""
-    if arm is None or not arm.first_step_s:
+    """Seconds from the start of the build to the end of the first step, where nothing was compiled before."""
+    if arm is None or not arm.fresh_caches or not arm.first_step_s:
         return None
-    return median(arm.first_step_s) + (median(arm.build_s) if arm.build_s else 0.0)
+    return arm.first_step_s[0] + (arm.build_s[0] if arm.build_s else 0.0)
 
 
 def steps_to_pay(

@@ -10,7 +10,7 @@ from phasewise.analyse.floor import floor_fraction
 from phasewise.analyse.measures import cold_start, energy_per_item, step_time, steps_to_pay, worst_error
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.samples import kept_rounds, median_device_s
-from phasewise.analyse.shelf import Shelf, find_parent_arm
+from phasewise.analyse.shelf import Shelf
 from phasewise.analyse.verdicts import step_floor
 from phasewise.model.ratios import dropped_share
 from phasewise.records.analyse import PeerRow, Prediction, Row
@@ -129,10 +129,8 @@ def _items(shelf: Shelf, case: str) -> float | None:
 
 
 def _pays(told: Told, variant: str, parent: str | None, case: str, step: Interval | None) -> float | None:
-    measured = told.shelf.measurement(variant, case)
-    before = find_parent_arm(measured) if measured is not None else None
-    if parent is None or before is None:
+    if parent is None:
         return None
     cold = cold_start(told.shelf.own_arm(variant, case))
-    start = cold_start(before) or cold_start(told.shelf.own_arm(parent, case))
+    start = cold_start(told.shelf.own_arm(parent, case))
     return steps_to_pay(cold, start, step, step_time(told.shelf, told.estimates, (case, parent)))

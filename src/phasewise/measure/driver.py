@@ -56,6 +56,8 @@ class Entrant:
     arm: str
     variant: str
     start: Callable[[], ArmDriver]
+    # the first process that `start` gives has empty compile caches
+    fresh_caches: bool = False
     switches: Mapping[str, Scalar] = field(default_factory=dict)
     ranks: int = 1
     # steps are timed one by one, with the cache flushed before each

@@ -64,6 +64,7 @@ class ArmLog:
             variant=entrant.variant,
             switches=dict(entrant.switches),
             ranks=entrant.ranks,
+            fresh_caches=entrant.fresh_caches,
             items=self.items,
             version=self.version,
             build_s=tuple(self.build_s),

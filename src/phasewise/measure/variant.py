@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import zlib
+from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 
 import msgspec
@@ -67,13 +70,14 @@ def _measure_case(
         return _measure_scale(plan, case, root, tools)
     chosen = choose_arms(plan, case, plans, gates)
     arms = {arm.arm for arm in chosen}
-    found = sample_case(
-        case.case,
-        [make_entrant(arm, case, root, budget_from=plan, control=plan.kind is Kind.CONTROL) for arm in chosen],
-        [("parent", "variant")] if "parent" in arms else [],
-        plan.budget,
-        tools,
-    )
+    with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches:
+        found = sample_case(
+            case.case,
+            [make_entrant(arm, case, root, budget_from=plan, caches=Path(caches)) for arm in chosen],
+            [("parent", "variant")] if "parent" in arms else [],
+            plan.budget,
+            tools,
+        )
     if plan.kind is Kind.CONTROL and any(_is_spared(arm, found) for arm in found.arms):
         reason = f"a step takes over {plan.budget.slow_step_s:g} s; an A/A control would take too long"
         return CaseMeasurement(
@@ -82,23 +86,37 @@ def _measure_case(
     return found
 
 
-def make_entrant(chosen: Chosen, case: PlannedCase, root: Path, *, budget_from: VariantPlan, control: bool) -> Entrant:
-    """How to start one arm; its worker obeys the time limit of the variant that is measured."""
+def make_entrant(chosen: Chosen, case: PlannedCase, root: Path, *, budget_from: VariantPlan, caches: Path) -> Entrant:
+    """How to start one arm; its worker obeys the time limit of the variant that is measured.
+
+    What is measured compiles once into the empty folder `caches`, as on a user's first run; after that all compile
+    caches are shared and warm.
+    """
+    control = budget_from.kind is Kind.CONTROL
     plan = msgspec.structs.replace(chosen.plan, budget=budget_from.budget)
     planned = next(planned for planned in plan.cases if planned.case == case.case)
     target = target_case(plan, case.case, root)
+    fresh = chosen.arm == "variant" and not control
+    first = replace(target, environment={**target.environment, **empty_caches(caches)}) if fresh else target
+    targets = chain((first,), repeat(target))
     return Entrant(
         arm=chosen.arm,
         variant=plan.variant,
-        start=lambda: Session(target),
+        start=lambda: Session(next(targets)),
+        fresh_caches=fresh,
         switches=planned.switches or plan.switches,
         ranks=plan.ranks,
         cold=planned.cache == "cold",
         # both arms of a control are slow together, and then it is left out
         spare_if_slow=chosen.spare_if_slow or control,
-        singles=chosen.arm == "variant" and not control,
+        singles=fresh,
         energy=chosen.arm in ("parent", "variant") and not control and plan.device != "cpu",
     )
+
+
+def empty_caches(folder: Path) -> dict[str, str]:
+    """Where torch.compile and Triton keep what they compiled, in `folder`."""
+    return {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TRITON_CACHE_DIR": str(folder / "triton")}
 
 
 def _is_spared(arm: Arm, found: CaseMeasurement) -> bool:

@@ -139,6 +139,7 @@ class Row(Record, frozen=True, kw_only=True):
     max_error: float | None = None
     peak_memory_bytes: Bytes | None = None
     energy_j_per_item: Joules | None = None
+    # build and first step with empty compile caches
     first_step_s: Seconds | None = None
     # steps after which the longer first step has paid for itself
     pays_after_steps: float | None = None

@@ -53,6 +53,8 @@ class Arm(Record, frozen=True, kw_only=True):
     ranks: int = 1
     items: float = 1.0
     version: str = ""
+    # the first of its processes began with empty compile caches
+    fresh_caches: bool = False
     # one entry a process set
     build_s: tuple[Seconds, ...] = ()
     first_step_s: tuple[Seconds, ...] = ()
