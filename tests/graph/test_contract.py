@@ -161,7 +161,7 @@ def test_shape_memory(run_shape):
     row = phase_row(summary, "by-rows")
     assert (row["status"], row["reason"]) == ("ENABLED", "parent-cannot-run")
     assert row["time_s"] > 0 and row["speedup_baseline"] is None
-    assert row["peak_memory_bytes"] < 400_000_000
+    assert row["peak_memory_bytes"] < 200_000_000
 
 
 def test_shape_group(run_shape):
