@@ -32,6 +32,7 @@ BAD: list[tuple[Any, str]] = [
     ({"workloads": {"a": {"cases": ["x", "x"]}}}, "twice"),
     ({"workloads": {"a": {"size": "huge"}}}, "tiny, small, full"),
     ({"workloads": {"a": {"tier": "lax"}}}, "strict, moderate, relaxed"),
+    ({"workloads": {"a": {"where": "moon"}}}, "any, cuda"),
     ({**GOOD, "size": "huge"}, "auto, tiny, small, full"),
     ({**GOOD, "device": "tpu"}, "auto, cpu, cuda"),
     ({**GOOD, "tier": 3}, "strict, moderate, relaxed"),

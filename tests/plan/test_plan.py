@@ -45,6 +45,19 @@ def test_every_contract_workload_plans(repository, name):
     assert len(names) == len(set(names))
 
 
+def test_a_workload_for_gpus_is_left_out_on_a_cpu(repository):
+    schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
+    there = {name: {"source": f"tests/workloads/contract/{name}.py"} for name in ("layout", "slow")}
+    there["slow"]["where"] = "cuda"
+    plain = {"workloads": there}
+    assert [run.run_plan.workload for run in plan_runs(parse_configuration(plain, schema, "t"), repository, CPU)] == [
+        "layout"
+    ]
+    there["layout"]["where"] = "cuda"
+    with pytest.raises(PlanError, match="set where: any"):
+        plan_runs(parse_configuration(plain, schema, "t"), repository, CPU)
+
+
 def test_planning_imports_no_torch_and_takes_well_under_a_second(repository):
     code = (
         "import sys, time\n"

@@ -54,7 +54,8 @@ def try_variant(workload: str, variant: str, case: str | None, changes: tuple[st
 
     layout = project_layout()
     configuration = load_configuration(layout)
-    chosen = [options for options in configuration.workloads if options.name == workload]
+    # a try is asked for by name, so it runs on any machine
+    chosen = [dataclasses.replace(one, where="any") for one in configuration.workloads if one.name == workload]
     if not chosen:
         known = ", ".join(options.name for options in configuration.workloads)
         raise PlanError(f"try: workload {workload!r} is not in the configuration; choose among {known}")

@@ -37,6 +37,8 @@ class WorkloadOptions:
     phases: tuple[str, ...] | None = None
     tier: str | None = None
     ablations: str | None = None
+    # "any", or "cuda": left out of the graph on a machine without an NVIDIA GPU
+    where: str = "any"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ class PlannedRun:
 
 
 def plan_runs(configuration: Configuration, root: Path, machine: Machine) -> tuple[PlannedRun, ...]:
-    """Plan every workload of `configuration` for `machine`; imports no torch.
+    """Plan every workload of `configuration` that is meant for `machine`; imports no torch.
 
     Raises:
         PlanError: the first mistake found, in one sentence.
@@ -45,7 +45,12 @@ def plan_runs(configuration: Configuration, root: Path, machine: Machine) -> tup
         raise PlanError(
             "device: 'cuda' is asked for and no NVIDIA GPU can be seen; install the driver, or set device: cpu"
         )
-    return tuple(_plan_run(configuration, options, root, machine) for options in configuration.workloads)
+    here = [options for options in configuration.workloads if options.where in ("any", machine.kind)]
+    if not here:
+        raise PlanError(
+            "workloads: all of them are for machines with an NVIDIA GPU (where: cuda); set where: any to run one here"
+        )
+    return tuple(_plan_run(configuration, options, root, machine) for options in here)
 
 
 def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path, machine: Machine) -> PlannedRun:
