@@ -142,7 +142,7 @@ def test_shape_alternatives(run_shape):
 
 def test_shape_layout(run_shape):
     """Another layout inside, canonical outputs outside; placing the batch counts, and is on record by itself."""
-    project = run_shape("layout", exporters=["torch-export"])
+    project = run_shape("layout", profilers=[], exporters=["torch-export"])
     assert set(gates(project, "layout").values()) == {"pass"}
     arm = project.case("layout", "01-columns", "measure", "points")["arms"][-1]
     assert arm["variant"] == "01-columns" and min(arm["place_s"]) > 0
@@ -219,7 +219,7 @@ def test_shape_sampling(run_shape):
 
 def test_shape_peered(run_shape):
     """A peer that works on a thread of its own is waited for, validated, and set against our last variant."""
-    project = run_shape("peered")
+    project = run_shape("peered", profilers=[])
     assert gates(project, "peered")["peer-numpy-thread", "rows"] == "pass"
     (peer,) = project.summary("peered")["peers"]
     assert peer["name"] == "numpy-thread" and peer["variant"] == "01-vectorised"
@@ -230,7 +230,7 @@ def test_shape_peered(run_shape):
 
 def test_shape_checked(run_shape):
     """Numbers and charts of a check reach the report, and a target may stand on one of its numbers."""
-    project = run_shape("checked")
+    project = run_shape("checked", profilers=[])
     (check,) = project.case("checked", "01-fused", "validate", "window")["checks"]
     drift = check["numbers"]["drift"]["value"]
     assert 0 < drift < 0.02 and len(check["chart"]["series"][0]["y"]) == 8
