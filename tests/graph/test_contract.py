@@ -187,6 +187,10 @@ def test_shape_slow(run_shape):
     base = project.case("slow", "00-baseline", "measure", "rows")
     assert base["stopped"] == "scale"
     assert [point["items"] for point in base["scale"]] == [2000, 4000] and not base["rounds"]
+    # a phase is compared with a phase at the real shape, and a baseline is no control there
+    assert steps_of(project, "slow", "02-squared") == {"parent", "variant"}
+    control = project.case("slow", "aa-baseline", "measure", "rows")
+    assert control["skipped"]["reason"] == "over-budget" and not control["arms"]
     row = phase_row(project.summary("slow"), "vectorised")
     if row["reason"] == "not-linear":
         # a busy machine: what the two shapes say is too far apart, and then no product is told

@@ -73,6 +73,21 @@ def test_a_sampled_case_is_compared_with_its_nearest_validated_ancestor(outcome,
     assert record.cases[0].message.endswith(chosen)
 
 
+def test_a_baseline_too_slow_for_its_shape_is_validated_at_a_smaller_one_and_follows_nobody():
+    asked = []
+
+    def one(plan, case, root, baseline, ancestor):
+        asked.append((plan.cases[0].shape, plan.cases[0].sample_items, ancestor))
+        return passed(plan, case, root, baseline, ancestor)
+
+    baseline = make_baseline("gated.py", HERE, cases=("sampled",), size="full")
+    case = msgspec.structs.replace(baseline.cases[0], baseline_at=({"rows": 10}, {"rows": 20}))
+    baseline = msgspec.structs.replace(baseline, cases=(case,))
+    stage(baseline, one=one)
+    stage(plan_of("sampled"), {"00-baseline": record_of(baseline)}, {"00-baseline": baseline}, one)
+    assert asked == [({"rows": 20}, None, None), ({"rows": 1000}, 300, None)]
+
+
 def test_a_dead_process_is_a_failed_record_with_the_reason():
     record = stage(plan_of(switches={"fault": "killed"}))
     found = record.cases[0]

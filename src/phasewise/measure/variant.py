@@ -68,6 +68,8 @@ def _measure_case(
     )
     if plan.kind is Kind.BASELINE and case.baseline_at:
         return _measure_scale(plan, case, root, tools)
+    if case.baseline_at:
+        return _skip_control(case, 0.0, "the baseline is measured at smaller shapes only")
     chosen = choose_arms(plan, case, plans, gates)
     arms = {arm.arm for arm in chosen}
     with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches:
@@ -79,11 +81,13 @@ def _measure_case(
             tools,
         )
     if plan.kind is Kind.CONTROL and any(_is_spared(arm, found) for arm in found.arms):
-        reason = f"a step takes over {plan.budget.slow_step_s:g} s; an A/A control would take too long"
-        return CaseMeasurement(
-            case=case.case, arms=(), seconds=found.seconds, skipped=Failure(reason=Reason.OVER_BUDGET, message=reason)
-        )
+        return _skip_control(case, found.seconds, f"a step takes over {plan.budget.slow_step_s:g} s")
     return found
+
+
+def _skip_control(case: PlannedCase, seconds: float, why: str) -> CaseMeasurement:
+    too_long = Failure(reason=Reason.OVER_BUDGET, message=f"{why}; an A/A control would take too long")
+    return CaseMeasurement(case=case.case, arms=(), seconds=seconds, skipped=too_long)
 
 
 def make_entrant(chosen: Chosen, case: PlannedCase, root: Path, *, budget_from: VariantPlan, caches: Path) -> Entrant:

@@ -15,12 +15,14 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from phasewise.model.prune import prune
 from phasewise.records.base import Scalar
 
 # sources that are compiled at run time and named by a string
 NATIVE = (".cu", ".cuh", ".cpp", ".h", ".hpp")
+EFFECTS = "<effects>"
 
 Key = tuple[str, str]
 
@@ -36,6 +38,22 @@ class Module:
     imports: Mapping[str, Key]
     # top-level statements that are neither definitions nor imports
     effects: tuple[ast.stmt, ...]
+    # what `_read` has found, by definition and values of the switches that it mentions: variants share most of it
+    readings: dict[Any, Reading] = field(default_factory=dict, compare=False)
+    mentions: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One definition under given switches: its text, and the names that it uses."""
+
+    text: str
+    names: frozenset[str]
+    # `base.attribute`, where `base` may be a module
+    attributes: frozenset[tuple[str, str]]
+    imports: Mapping[str, Key]
+    # native sources beside the module
+    files: frozenset[str]
 
 
 @dataclass
@@ -75,42 +93,80 @@ def _follow(reach: Reach, module_name: str, name: str) -> None:
     if name in module.imports:
         _follow(reach, *module.imports[name])
     elif name in module.definitions:
-        node, reads = prune(module.definitions[name], reach.switches)
-        values = {switch: reach.switches.get(switch) for switch in sorted(reads)}
-        # unparsed, not dumped: what `ast.dump` prints differs between versions of Python
-        reach.dumps[key] = f"{ast.unparse(ast.fix_missing_locations(node))} {values}"
-        _follow_names(reach, module, node)
+        reading = _read(module, name, reach.switches)
+        reach.dumps[key] = reading.text
+        _follow_names(reach, module, reading)
 
 
 def _follow_effects(reach: Reach, module: Module) -> None:
-    key = (module.name, "<effects>")
+    key = (module.name, EFFECTS)
     if key in reach.dumps:
         return
-    reach.dumps[key] = "\n".join(ast.unparse(statement) for statement in module.effects)
-    for statement in module.effects:
-        _follow_names(reach, module, statement)
+    if EFFECTS not in module.readings:
+        readings = [_note(statement, module, ast.unparse(statement)) for statement in module.effects]
+        module.readings[EFFECTS] = _join(readings)
+    reach.dumps[key] = module.readings[EFFECTS].text
+    _follow_names(reach, module, module.readings[EFFECTS])
 
 
-def _follow_names(reach: Reach, module: Module, node: ast.stmt) -> None:
-    local = dict(module.imports) | _imports(ast.walk(node), module.name, module.path)
-    owners = set()
+def _follow_names(reach: Reach, module: Module, reading: Reading) -> None:
+    local = dict(module.imports) | dict(reading.imports)
+    names = set(reading.names)
+    for base, attribute in reading.attributes:
+        owner = _as_module(reach, local[base]) if base in local else ("", base)
+        if owner[1] == "":
+            # `owner.attribute` is a definition of that module, or a module of that package
+            _follow(reach, owner[0], attribute)
+            _follow(reach, f"{owner[0]}.{attribute}", "")
+        else:
+            names.add(base)
+    for file in reading.files:
+        _follow_file(reach, module.path.parent / file)
+    for name in names:
+        if name in local:
+            _follow(reach, *_as_module(reach, local[name]))
+        elif name in module.definitions:
+            _follow(reach, module.name, name)
+
+
+def _read(module: Module, name: str, switches: Mapping[str, Scalar]) -> Reading:
+    node = module.definitions[name]
+    if name not in module.mentions:
+        module.mentions[name] = prune(node, {})[1]
+    key = (name, *((switch, switches.get(switch)) for switch in sorted(module.mentions[name])))
+    if key not in module.readings:
+        pruned, reads = prune(node, switches)
+        values = {switch: switches.get(switch) for switch in sorted(reads)}
+        # unparsed, not dumped: what `ast.dump` prints differs between versions of Python
+        text = f"{ast.unparse(ast.fix_missing_locations(pruned))} {values}"
+        module.readings[key] = _note(pruned, module, text)
+    return module.readings[key]
+
+
+def _note(node: ast.stmt, module: Module, text: str) -> Reading:
+    names, attributes, files, bases = set(), set(), set(), set()
     for child in ast.walk(node):
-        if isinstance(child, ast.Attribute) and isinstance(child.value, ast.Name) and child.value.id in local:
-            owner = _as_module(reach, local[child.value.id])
-            if owner[1] == "":
-                # `owner.attribute` is a definition of that module, or a module of that package
-                owners.add(id(child.value))
-                _follow(reach, owner[0], child.attr)
-                _follow(reach, f"{owner[0]}.{child.attr}", "")
+        if isinstance(child, ast.Attribute) and isinstance(child.value, ast.Name):
+            attributes.add((child.value.id, child.attr))
+            bases.add(id(child.value))
         elif isinstance(child, ast.Constant) and isinstance(child.value, str) and child.value.endswith(NATIVE):
-            _follow_file(reach, module.path.parent / child.value)
+            files.add(child.value)
     for child in ast.walk(node):
-        if not isinstance(child, ast.Name) or id(child) in owners:
-            continue
-        if child.id in local:
-            _follow(reach, *_as_module(reach, local[child.id]))
-        elif child.id in module.definitions:
-            _follow(reach, module.name, child.id)
+        if isinstance(child, ast.Name) and id(child) not in bases:
+            names.add(child.id)
+    imports = _imports(ast.walk(node), module.name, module.path)
+    return Reading(text, frozenset(names), frozenset(attributes), imports, frozenset(files))
+
+
+def _join(readings: Iterable[Reading]) -> Reading:
+    all_of = tuple(readings)
+    return Reading(
+        text="\n".join(one.text for one in all_of),
+        names=frozenset().union(*(one.names for one in all_of)),
+        attributes=frozenset().union(*(one.attributes for one in all_of)),
+        imports={name: key for one in all_of for name, key in one.imports.items()},
+        files=frozenset().union(*(one.files for one in all_of)),
+    )
 
 
 def _as_module(reach: Reach, target: Key) -> Key:
@@ -145,7 +201,7 @@ def _find(folders: Mapping[str, Path], name: str) -> Path | None:
     return None
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=1024)
 def _parse(name: str, path: Path, text: str) -> Module:
     tree = ast.parse(text, str(path))
     definitions: dict[str, ast.stmt] = {}

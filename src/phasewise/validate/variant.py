@@ -46,7 +46,8 @@ def validate_variant(
             cases.append(skipped_case(planned.case, Reason.NEEDS, plan.skip))
             continue
         baseline = _baseline(planned, plans, validations)
-        cases.append(one(plan, planned.case, root, baseline, _ancestor(planned, plans, validations)))
+        ancestor = _ancestor(planned, plans, validations)
+        cases.append(one(_scale_down(plan, planned), planned.case, root, baseline, ancestor))
     return Validation(
         workload=plan.workload,
         run=plan.run,
@@ -91,6 +92,14 @@ def _call(function: str, plan: VariantPlan, case: str, root: Path, **more: Any) 
     )
 
 
+def _scale_down(plan: VariantPlan, planned: PlannedCase) -> VariantPlan:
+    """A baseline that is too slow at the real shape is validated at the larger of those where it is measured."""
+    if not planned.baseline_at:
+        return plan
+    smaller = msgspec.structs.replace(planned, shape=planned.baseline_at[-1], sample_items=None)
+    return msgspec.structs.replace(plan, cases=tuple(smaller if case is planned else case for case in plan.cases))
+
+
 def _baseline(
     planned: PlannedCase, plans: Mapping[str, VariantPlan], validations: Mapping[str, Validation]
 ) -> CaseValidation | None:
@@ -103,14 +112,19 @@ def _baseline(
 def _ancestor(
     planned: PlannedCase, plans: Mapping[str, VariantPlan], validations: Mapping[str, Validation]
 ) -> VariantPlan | None:
-    """The nearest validated one that runs in a single process, where the reference covers a sample only."""
+    """The nearest validated one that runs here in a single process, where the reference covers a sample only."""
     if planned.sample_items is None:
         return None
     for name in planned.ancestors:
         sound = is_sound(find_validation(validations.get(name), planned.case))
-        if sound and name in plans and plans[name].ranks == 1:
+        if sound and name in plans and plans[name].ranks == 1 and not _is_scaled(plans[name], planned.case):
             return plans[name]
     return None
+
+
+def _is_scaled(plan: VariantPlan, case: str) -> bool:
+    """Whether the variant runs at smaller shapes only."""
+    return any(planned.case == case and planned.baseline_at for planned in plan.cases)
 
 
 def _sanitize(plan: VariantPlan, root: Path, cases: tuple[CaseValidation, ...]) -> tuple[CaseValidation, ...]:

@@ -8,6 +8,7 @@ from phasewise import Case, Phase, Program, Shape, Work, Workload
 @dataclass(frozen=True)
 class Switches:
     vectorised: bool = False
+    squared: bool = False
 
 
 def make_inputs(case, shape, seed):
@@ -24,6 +25,8 @@ def build(switches, inputs, case, shape, device):
     import torch
 
     def step(batch):
+        if switches.squared:
+            return {"norm": batch["x"].square().sum(1).sqrt()}
         if switches.vectorised:
             return {"norm": batch["x"].norm(dim=1)}
         return {"norm": torch.stack([row.norm() for row in batch["x"]])}
@@ -43,5 +46,8 @@ workload = Workload(
             tiny=Shape(n=20_000), steps=1, inputs="resident", baseline_at={"tiny": (Shape(n=2000), Shape(n=4000))}
         )
     },
-    phases=(Phase("vectorised", {"vectorised": True}, because="serial-loop", expect=(10, 1000)),),
+    phases=(
+        Phase("vectorised", {"vectorised": True}, because="serial-loop", expect=(10, 1000)),
+        Phase("squared", {"squared": True}, because="repeated-work", expect=(0.5, 2)),
+    ),
 )
