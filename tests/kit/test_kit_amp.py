@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from phasewise.kit.accumulate import accumulate, split
 from phasewise.kit.amp import AmpStep
+from phasewise.kit.offload import offload
 
 
 def make(dtype: torch.dtype, **options: float) -> tuple[torch.nn.Module, AmpStep]:
@@ -80,3 +82,42 @@ def test_clipping_acts_on_unscaled_gradients() -> None:
     step(lambda: loss_of(model, x))
     after = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     assert float((after - before).norm()) == pytest.approx(0.01 * 1e-3, rel=0.05)
+
+
+def test_the_length_of_the_gradients_before_clipping_is_kept() -> None:
+    model, step = make(torch.float32, max_norm=1e-3)
+    step(lambda: loss_of(model, torch.rand(3, 5, 16)))
+    after = torch.cat([parameter.grad.flatten() for parameter in model.parameters()]).norm()
+    assert float(step.norm) > 1e-2 and float(after) == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_four_micro_batches_of_five_rows_are_one_batch_of_twenty() -> None:
+    x = torch.rand(20, 5, 16, generator=torch.Generator().manual_seed(1))
+    ends = []
+    for size in (20, 5):
+        model, step = make(torch.bfloat16, max_norm=0.5)
+        step.optimizer.zero_grad()
+        losses = []
+
+        def loss(part, model=model, step=step, losses=losses):
+            with step.autocast():
+                losses.append(len(part["x"]))
+                return loss_of(model, part["x"])
+
+        accumulate(split({"x": x}, size), loss, backward=step.scale_backward)
+        step.update()
+        assert losses == [size] * (20 // size)
+        ends.append(torch.cat([parameter.detach().flatten() for parameter in model.parameters()]))
+    # bfloat16 rounds activations alike in both; only sums over rows come in another order
+    assert float((ends[0] - ends[1]).norm() / ends[0].norm()) < 1e-4
+
+
+def test_an_optimizer_on_the_cpu_is_clipped_by_the_parameters_given() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 3)
+    optimizer = offload(model.parameters(), torch.optim.SGD, lr=1.0)
+    step = AmpStep(optimizer, device="cpu", dtype=torch.bfloat16, max_norm=0.01, parameters=model.parameters())
+    before = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    step(lambda: model(torch.ones(2, 4)).float().square().sum())
+    moved = torch.cat([parameter.detach().flatten() for parameter in model.parameters()]) - before
+    assert float(moved.norm()) == pytest.approx(0.01, rel=1e-2)

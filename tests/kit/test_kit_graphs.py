@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phasewise.kit.graphs import capture, copy_in
+from phasewise.kit import graphs
+from phasewise.kit.graphs import capture, capture_in_place, copy_in
 
 
 def test_without_a_gpu_the_step_runs_as_it_is_and_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,6 +47,49 @@ def test_a_batch_that_does_not_fit_is_refused_before_anything_is_written(batch: 
     with pytest.raises(ValueError, match=message):
         copy_in(static, batch)
     assert static["a"].tolist() == [0, 0, 0]
+
+
+def test_what_lies_elsewhere_or_looks_different_needs_a_graph_of_its_own() -> None:
+    x = torch.rand(4, 6)
+    lies = [
+        graphs._lie_of(batch)
+        for batch in ({"x": x}, {"y": x}, {"x": x.clone()}, {"x": x.T}, {"x": x.view(6, 4)}, {"x": x.view(torch.int32)})
+    ]
+    assert len(set(lies)) == len(lies)
+    assert graphs._lie_of({"x": x.view(4, 6)}) == lies[0]
+
+
+def test_without_a_gpu_a_step_in_place_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    captured = capture_in_place(lambda placed: placed["x"] + 1, {"x": torch.ones(2)})
+    assert captured.reason == "CUDA graphs need an NVIDIA GPU"
+    assert captured.call({"x": torch.ones(2)}).tolist() == [2, 2]
+
+
+@pytest.mark.gpu
+def test_a_step_in_place_reads_every_batch_where_it_lies() -> None:
+    calls = []
+
+    def step(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        calls.append(1)
+        return batch["x"] * 2 + batch["y"]
+
+    def draw(count: int) -> dict[str, torch.Tensor]:
+        return {name: torch.rand(count, device="cuda") for name in ("x", "y")}
+
+    ring = [draw(8), draw(8), draw(5), draw(8)]
+    captured = capture_in_place(step, ring[0], most=3)
+    assert captured.is_graph, captured.reason
+    for _ in range(2):
+        for batch in ring:
+            torch.testing.assert_close(captured.call(batch), batch["x"] * 2 + batch["y"])
+            batch["x"].copy_(torch.rand_like(batch["x"]))
+    before = len(calls)
+    captured.call(ring[0])
+    assert len(calls) == before
+    # the fourth lie runs as it is
+    captured.call(ring[3])
+    assert len(calls) == before + 1
 
 
 @pytest.mark.gpu

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phasewise.kit.padding import PaddedEmbedding, PaddedLinear, find_misaligned, pad, unpadded_state
+from phasewise.kit.padding import PaddedClasses, PaddedEmbedding, PaddedLinear, find_misaligned, pad, unpadded_state
 
 
 class Foreign(torch.nn.Module):
@@ -89,3 +89,37 @@ def test_a_single_layer_is_padded_too() -> None:
     x = torch.rand(2, 3)
     assert isinstance(wide, PaddedLinear) and wide.padded_weight.shape == (8, 4)
     torch.testing.assert_close(wide(x), layer(x))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_classes_that_do_not_exist_take_no_part_in_softmax_or_gradients(bias: bool) -> None:
+    torch.manual_seed(0)
+    head = torch.nn.Linear(30, 101, bias=bias).double()
+    wide = PaddedClasses(head, 64)
+    x = torch.randn(5, 30, dtype=torch.float64)
+    targets = torch.tensor([0, 100, 7, 7, 50])
+    for one in (head, wide):
+        torch.nn.functional.cross_entropy(one(x), targets).backward()
+    scores = wide(x)
+    assert scores.shape == (5, 128) and scores.is_contiguous()
+    torch.testing.assert_close(scores[:, :101], head(x))
+    assert torch.equal(scores.argmax(-1), head(x).argmax(-1))
+    gradient = wide.padded_weight.grad
+    torch.testing.assert_close(gradient[:101, :30], head.weight.grad)
+    assert gradient[101:].count_nonzero() == 0 and gradient[:, 30:].count_nonzero() == 0
+    if bias:
+        torch.testing.assert_close(wide.padded_bias.grad[:101], head.bias.grad)
+    assert unpadded_state(wide).keys() == head.state_dict().keys()
+    for name, tensor in unpadded_state(wide).items():
+        assert torch.equal(tensor, head.state_dict()[name])
+
+
+def test_an_optimizer_leaves_missing_classes_at_minus_infinity() -> None:
+    wide = PaddedClasses(torch.nn.Linear(8, 3))
+    optimizer = torch.optim.AdamW(wide.parameters(), lr=0.1, weight_decay=0.5)
+    for _ in range(3):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(wide(torch.ones(2, 8)), torch.tensor([0, 2])).backward()
+        optimizer.step()
+    assert torch.isneginf(wide.padded_bias[3:]).all() and torch.isfinite(wide.bias).all()
+    assert wide.padded_weight[3:].count_nonzero() == 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
+
+from phasewise.kit.offload import Optimizer
 
 
 class AmpStep:
@@ -16,19 +19,25 @@ class AmpStep:
 
     def __init__(
         self,
-        optimizer: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer | Optimizer,
         *,
         device: str | torch.device,
         dtype: torch.dtype = torch.float16,
         max_norm: float | None = None,
+        parameters: Iterable[torch.nn.Parameter] | None = None,
         first_scale: float = 2.0**16,
         growth_interval: int = 2000,
     ) -> None:
-        self.optimizer = optimizer
+        # a CpuOptimizer has the same methods but is none of torch's
+        self.optimizer: Any = optimizer
         self.device = torch.device(device).type
         self.dtype = dtype
         # gradients longer than this are shortened to it, after unscaling
         self.max_norm = max_norm
+        # what is shortened; an optimizer that holds copies on the CPU does not name them itself
+        self.parameters = None if parameters is None else tuple(parameters)
+        # length of the last step's gradients before that
+        self.norm: torch.Tensor | None = None
         self.scaler = torch.amp.GradScaler(
             self.device, init_scale=first_scale, growth_interval=growth_interval, enabled=dtype is torch.float16
         )
@@ -43,17 +52,24 @@ class AmpStep:
 
     def backward(self, loss: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Add the scaled gradients of `loss()`; for accumulation, followed by one `update`."""
-        with torch.autocast(self.device, self.dtype, enabled=self.dtype is not torch.float32):
+        with self.autocast():
             value = loss()
-        self.scaler.scale(value).backward()
+        self.scale_backward(value)
         return value.detach()
+
+    def autocast(self) -> torch.autocast:
+        """The context for a forward pass that this class does not call itself."""
+        return torch.autocast(self.device, self.dtype, enabled=self.dtype is not torch.float32)
+
+    def scale_backward(self, value: torch.Tensor) -> None:
+        """Add the scaled gradients of `value`: what `kit.accumulate.accumulate` takes as its `backward`."""
+        self.scaler.scale(value).backward()
 
     def update(self) -> bool:
         """Step the optimizer with the gradients at hand; False if they overflowed and the step was skipped."""
         if self.max_norm is not None:
             self.scaler.unscale_(self.optimizer)
-            parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-            torch.nn.utils.clip_grad_norm_(parameters, self.max_norm)
+            self.norm = torch.nn.utils.clip_grad_norm_(self._clipped(), self.max_norm)
         before = self.scaler.get_scale()
         self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -61,6 +77,11 @@ class AmpStep:
         overflowed = self.scaler.get_scale() < before
         self.overflows += overflowed
         return not overflowed
+
+    def _clipped(self) -> list[torch.nn.Parameter]:
+        if self.parameters is not None:
+            return list(self.parameters)
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Scale, steps since it last changed, and overflows, as 0-d tensors that a program's `state()` may hold."""

@@ -44,7 +44,7 @@ def run_halving(work: Callable[[int], R], size: int, *, smallest: int = 1) -> Ha
     """`work(size)`, with the size halved as long as it runs out of memory.
 
     `work` is called afresh at each size, so it has to begin with a clean slate (gradients zeroed, state loaded): what
-    a failed try left behind is not undone. Where the effective batch has to stay, accumulate `size` rows at a time.
+    a failed try left behind is not undone. On a GPU each try resets torch's peak-memory statistics. Where the effective batch has to stay, accumulate `size` rows at a time.
 
     Raises:
         DoesNotFit: it ran out of memory at `smallest` too.

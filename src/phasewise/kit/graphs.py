@@ -1,7 +1,8 @@
 """Capture a step as a CUDA graph, or run it as it is and say why.
 
 A captured step reads and writes fixed memory, so
-- fresh inputs are copied into the example's place before each replay, and must have its structure, shapes and dtypes;
+- `capture` copies fresh inputs into the example's place before each replay; they must have its structure, shapes and dtypes;
+- `capture_in_place` copies nothing: it captures once for each set of addresses that it meets, and replays read what lies there;
 - outputs are the same tensors at every call: clone what has to outlive the next one;
 - random numbers of torch's default generator advance with each replay; pass other generators in `generators`;
 - an optimizer has to be built with `capturable=True`, and gradients either stay where they are
@@ -40,13 +41,12 @@ def capture(
     `example` is a tensor or any nesting of dicts, lists and tuples; what is not a tensor is a constant of the graph.
     What the step itself raises during the warm-up is raised here: only a failed capture falls back.
     """
+    reason = _why_not(example)
+    if reason:
+        return Captured(step, reason)
     static = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), example)
-    devices = {leaf.device for leaf in pytree.tree_leaves(static) if isinstance(leaf, torch.Tensor) and leaf.is_cuda}
-    if not torch.cuda.is_available():
-        return Captured(step, "CUDA graphs need an NVIDIA GPU")
-    if len(devices) != 1:
-        return Captured(step, f"the example's tensors lie on {len(devices)} GPUs; a CUDA graph needs exactly one")
-    with torch.cuda.device(devices.pop()):
+    device = next(leaf.device for leaf in pytree.tree_leaves(static) if isinstance(leaf, torch.Tensor) and leaf.is_cuda)
+    with torch.cuda.device(device):
         _warm_up(step, static, warmup)
         graph = torch.cuda.CUDAGraph()
         for generator in generators:
@@ -65,6 +65,80 @@ def capture(
         return outputs
 
     return Captured(replay)
+
+
+def capture_in_place(
+    step: Callable[[dict[str, torch.Tensor]], Any],
+    example: dict[str, torch.Tensor],
+    *,
+    warmup: int = 3,
+    most: int = 16,
+) -> Captured:
+    """Capture `step` for batches that are read where they lie: for inputs that stay on the GPU, such as a ring of them.
+
+    There is one graph for each set of addresses, shapes, strides and dtypes, captured when it is first met, and `most` at a
+    time; beyond that the step runs as it is. So any batch is answered from its own values, whoever allocated it, and a
+    replay launches the step's kernels and nothing else. The names must come in the same order each time. What was met is
+    held, so it stays allocated; its shape must not be changed in place.
+    """
+    graphs: dict[Any, tuple[torch.cuda.CUDAGraph, Any]] = {}
+    # tensors that were met before, held so that no other gets their identity: asking for shapes takes longer than a small step
+    known: dict[tuple[int, ...], tuple[list[torch.Tensor], list[int], torch.cuda.CUDAGraph, Any]] = {}
+    reason = _why_not(example)
+    if reason:
+        return Captured(step, reason)
+    device = next(iter(example.values())).device
+    try:
+        graphs[_lie_of(example)] = _capture_at(step, example, device, warmup)
+    except RuntimeError as error:
+        torch.cuda.synchronize()
+        return Captured(step, f"the capture failed: {_first_line(error)}")
+
+    def call(batch: dict[str, torch.Tensor]) -> Any:
+        names = tuple(map(id, batch.values()))
+        met = known.get(names)
+        if met is None or [x.data_ptr() for x in met[0]] != met[1]:
+            lie = _lie_of(batch)
+            found = graphs.get(lie)
+            if found is None:
+                if len(graphs) >= most:
+                    return step(batch)
+                found = graphs[lie] = _capture_at(step, batch, device, warmup)
+            if len(known) >= most:
+                known.clear()
+            tensors = list(batch.values())
+            met = known[names] = (tensors, [x.data_ptr() for x in tensors], *found)
+        met[2].replay()
+        return met[3]
+
+    return Captured(call)
+
+
+def _lie_of(batch: dict[str, torch.Tensor]) -> tuple[Any, ...]:
+    """What a graph stands on. A tensor at the same address, seen in the same way, is read as it is, even if it is another."""
+    return tuple([(name, x.data_ptr(), x.shape, x.stride(), x.dtype) for name, x in batch.items()])
+
+
+def _capture_at(
+    step: Callable[[Any], Any], batch: Any, device: torch.device, warmup: int
+) -> tuple[torch.cuda.CUDAGraph, Any]:
+    with torch.cuda.device(device):
+        _warm_up(step, batch, warmup)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            outputs = step(batch)
+        # what was captured has not run
+        return graph, outputs
+
+
+def _why_not(example: Any) -> str:
+    """Why no graph can be captured for this example; "" if one can."""
+    devices = {leaf.device for leaf in pytree.tree_leaves(example) if isinstance(leaf, torch.Tensor) and leaf.is_cuda}
+    if not torch.cuda.is_available():
+        return "CUDA graphs need an NVIDIA GPU"
+    if len(devices) != 1:
+        return f"the example's tensors lie on {len(devices)} GPUs; a CUDA graph needs exactly one"
+    return ""
 
 
 def copy_in(static: Any, batch: Any) -> None:
@@ -87,11 +161,16 @@ def copy_in(static: Any, batch: Any) -> None:
             raise ValueError(
                 f"leaf {index} of the batch is {_kind(source)}, it was captured as {_kind(target)}; capture again for it"
             )
+    # a caller may fill the static tensors in place and pass them back
+    pairs = [
+        (target, source)
+        for target, source in zip(leaves, fresh, strict=True)
+        if isinstance(target, torch.Tensor) and target is not source
+    ]
     with torch.no_grad():
-        for target, source in zip(leaves, fresh, strict=True):
-            # a caller may fill the static tensors in place and pass them back
-            if isinstance(target, torch.Tensor) and target is not source:
-                target.copy_(source, non_blocking=True)
+        # one launch for all that lie on one device and have one dtype
+        if pairs:
+            torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs], non_blocking=True)
 
 
 def _warm_up(step: Callable[[Any], Any], static: Any, warmup: int) -> None:

@@ -19,7 +19,7 @@ class Optimizer(Protocol):
 
     def step(self) -> Any: ...
 
-    def zero_grad(self) -> None: ...
+    def zero_grad(self, set_to_none: bool = True) -> None: ...
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -57,10 +57,13 @@ class CpuOptimizer:
             if master.grad is not None:
                 parameter.copy_(master, non_blocking=master.is_pinned())
 
-    def zero_grad(self) -> None:
-        """Drop the gradients of the parameters themselves."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of the parameters themselves, or set them to 0."""
         for parameter in self.parameters:
-            parameter.grad = None
+            if set_to_none or parameter.grad is None:
+                parameter.grad = None
+            else:
+                parameter.grad.zero_()
 
     def state_dict(self) -> dict[str, Any]:
         """State of the inner optimizer, and the masters, which hold more digits than half-precision parameters."""

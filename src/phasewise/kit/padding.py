@@ -70,6 +70,44 @@ class PaddedEmbedding(torch.nn.Module):
         return functional.embedding(index, self.padded_weight, self.padding_idx)[..., : self.embedding_dim]
 
 
+class PaddedClasses(torch.nn.Module):
+    """A head over classes on padded sizes: [..., in] -> [..., padded out], the classes that do not exist at minus infinity.
+
+    Nothing is cut off, so the result stays contiguous, and softmax, cross-entropy, argmax and top-k are the same: a class at
+    minus infinity has probability 0 and gives no gradient. `weight` and `bias` are unpadded.
+    """
+
+    padded_bias: torch.nn.Parameter | None
+    # 0 and minus infinity, where the head itself has no bias
+    floor: torch.Tensor
+
+    def __init__(self, linear: torch.nn.Linear, multiple: int = MULTIPLE) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.extra_in, extra_out = -self.in_features % multiple, -self.out_features % multiple
+        self.padded_weight = _padded(linear.weight, (0, self.extra_in, 0, extra_out))
+        floor = torch.zeros_like(linear.weight[:, 0]) if linear.bias is None else linear.bias
+        padded = functional.pad(floor.detach(), (0, extra_out), value=-torch.inf)
+        if linear.bias is None:
+            self.register_buffer("floor", padded, persistent=False)
+            self.padded_bias = None
+        else:
+            self.padded_bias = torch.nn.Parameter(padded, requires_grad=linear.bias.requires_grad)
+
+    @property
+    def weight(self) -> torch.Tensor:
+        return self.padded_weight[: self.out_features, : self.in_features]
+
+    @property
+    def bias(self) -> torch.Tensor | None:
+        return None if self.padded_bias is None else self.padded_bias[: self.out_features]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Scores of all classes, and minus infinity beyond the last."""
+        wide = functional.pad(x, (0, self.extra_in)) if self.extra_in else x
+        return functional.linear(wide, self.padded_weight, self.floor if self.padded_bias is None else self.padded_bias)
+
+
 def find_misaligned(module: torch.nn.Module, multiple: int = MULTIPLE) -> tuple[Misaligned, ...]:
     """Every linear and embedding layer below `module`, in order, with a size that is not a multiple of `multiple`."""
     found = []

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 STEPS = 16
+# each batch size is compiled by itself, and the checks try more of them than Dynamo's usual 8
+BATCH_SIZES = 64
 
 
 def advance(
@@ -48,8 +50,9 @@ def diagonal_compiled(a: Tensor, b: Tensor, c: Tensor, z: complex) -> Tensor:
     """Diagonal of (H - zI)^-1 for real a (B, N), real b and c (N-1,) or (B, N-1); complex (B, N)."""
     shift_re, shift_im = (a - z.real).T.contiguous(), -z.imag
     coupling = (b * c)[:, None] if b.dim() == 1 else (b * c).T.contiguous()
-    down_re, down_im = _sweep(shift_re, shift_im, coupling)
-    up_re, up_im = (part.flip(0) for part in _sweep(shift_re.flip(0), shift_im, coupling.flip(0)))
+    with torch._dynamo.config.patch(recompile_limit=BATCH_SIZES):
+        down_re, down_im = _sweep(shift_re, shift_im, coupling)
+        up_re, up_im = (part.flip(0) for part in _sweep(shift_re.flip(0), shift_im, coupling.flip(0)))
     # G = 1 / (d + e - alpha)
     re, im = down_re + up_re - shift_re, down_im + up_im - shift_im
     scale = 1 / (re * re + im * im)

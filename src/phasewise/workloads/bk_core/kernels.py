@@ -4,53 +4,60 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 from dataclasses import dataclass
 
 import torch
 
-from phasewise.records.errors import UserError
 from phasewise.workloads.bk_core import reference
 
-# more chunks than this in one program leave too few registers a thread; a longer row is cut into tiles
-MOST_CHUNKS = 256
-# below this |Im z|, forgetting takes so many hops between neighbours that a scan is faster; either is exact
-SCAN_BELOW = 0.25
-# above this many positions a launch fills the device, and longer chunks mean less work at their ends
+LANES = 32
+# below this |Im z| little is forgotten and substitution loses digits: every program takes the exact way, in the ratio form
+SHARP_BELOW = 0.25
+# chunks after which a wrong state is forgotten at Im z = 1 (documented range of a: 8, 3 and 2 were counted), by chunk length
+VIEW = {4: 10, 8: 3, 16: 2}
+MOST_VIEW = 12
+# warps that keep an H200 busy: 132 multiprocessors of 16
+WARPS = 2112
+# from so many positions on there is work for every warp, and longer chunks mean less of it
 FILLS_THE_DEVICE = 1 << 20
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How the work is cut: positions a chunk (one thread), chunks a program, rows side by side and in turn, tiles a row."""
+    """How a row is cut: positions a chunk (one lane), chunks that look ahead in a step of 32, and chunks a warp."""
 
     chunk: int
-    chunks: int
-    rows: int = 1
-    turns: int = 1
-    tiles: int = 1
+    view: int
+    span: int
 
-    @property
-    def warps(self) -> int:
-        """One lane a thread: the exchange between neighbours stands on it."""
-        return self.rows * self.chunks // 32
+    def count_parts(self, length: int) -> int:
+        """Warps for each row."""
+        return max(1, -(-length // (self.chunk * self.span)))
 
 
 def choose_launch(
-    batch: int, length: int, *, shared: bool, chunk: int | None = None, turns: int | None = None
+    batch: int,
+    length: int,
+    *,
+    eta: float = 1.0,
+    chunk: int | None = None,
+    steps: int | None = None,
+    gradient: bool = False,
 ) -> Launch:
-    """The launch for `batch` rows of `length` positions; `chunk` (4, 8, 16 or 32) and `turns` override the choice."""
+    """The launch for `batch` rows; `chunk` (4, 8 or 16) and `steps` of 32 chunks a warp override the choice."""
     if chunk is None:
-        chunk = 8 if batch * length < FILLS_THE_DEVICE and length <= 8 * MOST_CHUNKS else 16
-    chunks = min(1 << (-(-length // chunk) - 1).bit_length(), MOST_CHUNKS)
-    tiles = -(-length // (chunk * chunks))
-    if tiles > 1:
-        return Launch(chunk, chunks, tiles=tiles)
-    rows = max(1, 32 // chunks)
-    if turns is None:
-        # shared couplings are loaded once for all turns
-        turns = 8 if shared and batch * length >= FILLS_THE_DEVICE and batch >= 4096 * rows else 1
-    return Launch(chunk, chunks, rows, turns)
+        # the gradient holds three times as much of a chunk in registers
+        long = 16 if batch * length >= FILLS_THE_DEVICE and not gradient else 8
+        chunk = 4 if length <= 4 * LANES else long
+    view = min(MOST_VIEW, math.ceil(VIEW[chunk] / min(abs(eta), 1.0)))
+    chunks = max(1, -(-length // chunk))
+    if steps is None:
+        steps = max(1, batch * chunks // (WARPS * (LANES - view)))
+    # the first step of a part looks both ways
+    span = (LANES - view) * steps - view
+    return Launch(chunk, view, chunks if chunks <= max(span, LANES) else span)
 
 
 @functools.cache
@@ -78,15 +85,16 @@ def diagonal(
     a: torch.Tensor,
     b: torch.Tensor,
     c: torch.Tensor,
-    z: complex,
+    z: complex | torch.Tensor,
     *,
     causal: bool = False,
     launch: Launch | None = None,
 ) -> torch.Tensor:
     """diag((H - z)^-1) of H = tridiag(c, a, b), or of every leading block if `causal`, as complex (batch, length).
 
-    a is real (batch, length); b and c are real, shared (length - 1,) or batched (batch, length - 1); any strides.
-    Im z must not be 0. Anything but float32 on a device with a kernel is answered by the reference (see `has_kernel`).
+    a is real (batch, length); b and c are real, shared (length - 1,) or batched (batch, length - 1); any strides. z is a
+    number, or complex (), (batch,); its imaginary part must not be 0. Anything but float32 on a device with a kernel is
+    answered by the reference (see `has_kernel`).
     """
     reference.check_operands(a, b, c, z)
     if a.numel() == 0 or not has_kernel(a.device, a.dtype):
@@ -101,7 +109,7 @@ def launch_diagonal(
     a: torch.Tensor,
     b: torch.Tensor,
     c: torch.Tensor,
-    z: complex,
+    z: complex | torch.Tensor,
     *,
     causal: bool = False,
     launch: Launch | None = None,
@@ -110,31 +118,131 @@ def launch_diagonal(
     from phasewise.workloads.bk_core import fused
 
     batch, length = a.shape
-    shared = b.ndim == 1 and c.ndim == 1
+    shift = _pass_shift(z, a)
     if launch is None:
-        launch = choose_launch(batch, length, shared=shared)
-    if launch.rows * launch.chunks % 32 or (launch.tiles > 1 and launch.rows * launch.turns > 1):
-        raise UserError(
-            f"bk_core launch {launch}: rows x chunks must be a multiple of 32, and a row in tiles is alone in its program."
-        )
-    coupling_strides = (*_strides(b), *_strides(c))
-    # the grid is (programs, tiles); arguments go by position, which is the faster way through Triton's launcher
-    tiles, ptx = launch.tiles, not is_interpreted()
-    products = out
-    if tiles > 1:
-        products = torch.empty((batch, tiles, 8), dtype=torch.float32, device=a.device)
-        fused.tile_product_kernel[(batch, tiles)](
-            products, a, b, c, z.real, z.imag, length, tiles, *a.stride(), *coupling_strides,
-            CHUNKS=launch.chunks, CHUNK=launch.chunk, num_warps=launch.warps,
-        )  # fmt: skip
-    programs = -(-batch // (launch.rows * launch.turns))
-    fused.diagonal_forward_kernel[(programs, tiles)](
-        torch.view_as_real(out), a, b, c, products if tiles > 1 else a, z.real, z.imag, batch, length, tiles,
-        *a.stride(), *coupling_strides,
-        ROWS=launch.rows, TURNS=launch.turns, CHUNKS=launch.chunks, CHUNK=launch.chunk, SHARED=shared, CAUSAL=causal,
-        TILED=tiles > 1, EVEN=length == tiles * launch.chunks * launch.chunk, SCAN=abs(z.imag) < SCAN_BELOW,
-        PTX=ptx, num_warps=launch.warps,
+        launch = choose_launch(batch, length, eta=shift.typical_eta)
+    chunks, parts = -(-length // launch.chunk), launch.count_parts(length)
+    states = torch.empty((batch, -(-chunks // LANES), 2, LANES), dtype=torch.float32, device=a.device)
+    # arguments go by position, which is the faster way through Triton's launcher
+    fused.diagonal_kernel[(batch, parts)](
+        torch.view_as_real(out), states, a, b, c, shift.pairs, shift.energy, shift.eta, length, chunks, launch.span,
+        *a.stride(), *_strides(b), *_strides(c), shift.stride,
+        CHUNK=launch.chunk, VIEW=launch.view, ALONE=parts == 1, CAUSAL=causal, SHARP=shift.sharp, ROW_Z=shift.by_row,
+        PTX=not is_interpreted(), num_warps=1,
     )  # fmt: skip
+
+
+def gradient(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    z: complex | torch.Tensor,
+    upstream: torch.Tensor,
+    *,
+    causal: bool = False,
+    couplings: bool = True,
+    shift: bool = True,
+    launch: Launch | None = None,
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """dL/da, dL/db, dL/dc, dL/dz from `upstream` = dL/dRe G + i dL/dIm G; b, c or z only if asked for, in their own shapes.
+
+    A number z gets a gradient of shape (). Where there is no kernel, `reference.gradient` answers.
+    """
+    if a.numel() == 0 or not has_kernel(a.device, a.dtype):
+        by_a, by_k, by_z = reference.gradient(a, b, c, z, upstream, causal=causal)
+        by_b, by_c = (_sum_to(by_k * c, b), _sum_to(by_k * b, c)) if couplings else (None, None)
+        return by_a, by_b, by_c, _shape_like(by_z, z) if shift else None
+    return launch_gradient(a, b, c, z, upstream, causal=causal, couplings=couplings, shift=shift, launch=launch)
+
+
+def launch_gradient(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    z: complex | torch.Tensor,
+    upstream: torch.Tensor,
+    *,
+    causal: bool = False,
+    couplings: bool = True,
+    shift: bool = True,
+    launch: Launch | None = None,
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """`gradient` by the kernel."""
+    from phasewise.workloads.bk_core import adjoint
+
+    batch, length = a.shape
+    where = _pass_shift(z, a)
+    if launch is None:
+        launch = choose_launch(batch, length, eta=where.typical_eta, gradient=True)
+    # pairs must lie side by side; rows may lie anywhere
+    pairs = torch.view_as_real(upstream.resolve_conj())
+    if pairs.stride(1) != 2:
+        pairs = pairs.contiguous()
+    shared = b.ndim == 1 and c.ndim == 1
+    chunks, parts = -(-length // launch.chunk), launch.count_parts(length)
+    states = a.new_empty(batch, -(-chunks // LANES), 4, LANES)
+    by_a = torch.empty_like(a, memory_format=torch.contiguous_format)
+    rows = (batch, length - 1)
+    # never written where it was not asked for
+    by_b = a.new_empty(rows) if couplings else by_a
+    by_c = a.new_empty(rows) if couplings and not shared else by_a
+    sums = a.new_empty(batch, parts, 2) if shift else by_a
+    adjoint.gradient_kernel[(batch, parts)](
+        by_a, by_b, by_c, sums, states, pairs, a, b, c, where.pairs, where.energy, where.eta, length, chunks, launch.span,
+        pairs.stride(0), 1, *a.stride(), *_strides(b), *_strides(c), where.stride,
+        CHUNK=launch.chunk, VIEW=launch.view, ALONE=parts == 1, CAUSAL=causal, SHARP=where.sharp, ROW_Z=where.by_row,
+        COUPLINGS=couplings, SHARED=shared, SHIFT=shift, PTX=not is_interpreted(), num_warps=1,
+    )  # fmt: skip
+    found_b = found_c = found_z = None
+    if couplings and shared:
+        by_k = by_b.sum(0)
+        found_b, found_c = by_k * c, by_k * b
+    elif couplings:
+        found_b, found_c = _sum_to(by_b, b), _sum_to(by_c, c)
+    if shift:
+        found_z = _shape_like(-torch.view_as_complex(sums).sum(1).conj().resolve_conj(), z)
+    return by_a, found_b, found_c, found_z
+
+
+def _sum_to(by_row: torch.Tensor, couplings: torch.Tensor) -> torch.Tensor:
+    return by_row.sum(0) if couplings.ndim == 1 else by_row
+
+
+def _shape_like(by_row: torch.Tensor, z: complex | torch.Tensor) -> torch.Tensor:
+    if isinstance(z, torch.Tensor) and z.ndim == 1:
+        return by_row if len(z) == len(by_row) else by_row.sum(0, keepdim=True)
+    return by_row.sum()
+
+
+@dataclass(frozen=True)
+class Shift:
+    """z as a kernel takes it: two numbers, or a tensor of pairs with one for each row."""
+
+    pairs: torch.Tensor
+    stride: int
+    energy: float
+    eta: float
+
+    @property
+    def by_row(self) -> bool:
+        return self.eta == 0.0
+
+    @property
+    def typical_eta(self) -> float:
+        return self.eta or 1.0
+
+    @property
+    def sharp(self) -> bool:
+        """Whether to take the exact way; a tensor's values are not looked at, since that would wait for the device."""
+        return abs(self.eta) < SHARP_BELOW
+
+
+def _pass_shift(z: complex | torch.Tensor, a: torch.Tensor) -> Shift:
+    if isinstance(z, torch.Tensor):
+        pairs = torch.view_as_real(z.detach().to(torch.complex64).resolve_conj()).contiguous()
+        return Shift(pairs, 2 if z.ndim == 1 and len(z) > 1 else 0, 0.0, 0.0)
+    # never read: any tensor will do
+    return Shift(a, 0, z.real, z.imag)
 
 
 def _strides(couplings: torch.Tensor) -> tuple[int, int]:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from phasewise import Case, Check, Idea, Needs, Peer, Phase, Risk, Shape, Target, Tolerance, Workload
+from phasewise import Check, Idea, Needs, Peer, Phase, Risk, Tolerance, Workload
+from phasewise.workloads.bk_core.cases import BACKWARD, CASES, FORWARD, TARGETS
 
 
 @dataclass(frozen=True)
 class Switches:
     """Everything that a phase may change."""
 
-    # loop, compiled-loop, textbook, scan or fused: the form of the recursion
+    # loop, compiled-loop, textbook, mixed, scan, fused or extension: the form of the recursion
     core: str = "loop"
+    # gradients by the adjoint recursions and not by autograd
+    analytic: bool = False
+    # launches found by trying
+    tuned: bool = False
     # record the step once, then replay it
     graph: bool = False
 
 
 ONE_SOLVE = "one solve of the same size: no library gives the diagonal of the inverse, which needs N of them"
 CUDA = Needs(cuda=True)
+KERNEL = Needs(cuda=True, modules=("triton",), capability=(7, 5))
 
 
 def environment(switches: Switches) -> dict[str, str]:
@@ -31,23 +37,7 @@ workload = Workload(
     switches=Switches,
     program="phasewise.workloads.bk_core.program",
     environment=environment,
-    cases={
-        # b and c shared by the batch: 12 bytes an element
-        "forward": Case(
-            tiny=Shape(batch=32, length=255, batched=False),
-            small=Shape(batch=1024, length=2048, batched=False),
-            full=Shape(batch=4096, length=2048, batched=False),
-            inputs="resident",
-            sample_items=256,
-        ),
-        # a size of the user's document: latency, not traffic
-        "documented": Case(
-            tiny=Shape(batch=2, length=128, batched=False),
-            small=Shape(batch=8, length=1024, batched=False),
-            full=Shape(batch=8, length=1024, batched=False),
-            inputs="resident",
-        ),
-    },
+    cases=CASES,
     phases=(
         Phase(
             "textbook",
@@ -55,13 +45,36 @@ workload = Workload(
             because=Idea("the document's own form: theta and phi, without rescaling"),
             keep=False,
             must="INVALID",
+            cases=("forward", "documented"),
             method="theta/phi recursions in complex64",
+        ),
+        Phase(
+            "mixed-precision",
+            {"core": "mixed"},
+            because=Idea("the document: recursion in complex64, last division in complex128, a switch"),
+            expect=(0.8, 1.0),
+            documented=(2, 2),
+            keep=False,
+            cases=("forward", "documented"),
+            method="complex64 ratio recursion, complex128 division",
+            risks=(
+                Risk(
+                    "Rounding errors of complex64 survive where little is forgotten",
+                    probability="medium",
+                    impact="medium",
+                    symptom="errors over 1e-4 at small eta",
+                    mitigation="below eta = 0.1 the recursion is made in complex128",
+                    contingency="complex128 throughout",
+                    check="hundred-inputs",
+                ),
+            ),
         ),
         Phase(
             "compile",
             {"core": "compiled-loop"},
             because="serial-loop",
             expect=(3, 40),
+            cases=("forward", "documented"),
             method="torch.compile of sixteen steps at a time",
             risks=(
                 Risk(
@@ -81,6 +94,7 @@ workload = Workload(
             because="serial-loop",
             expect=(0.5, 10),
             keep=False,
+            cases=("forward",),
             method="log-depth scan of 2 x 2 matrices",
             risks=(
                 Risk(
@@ -100,8 +114,9 @@ workload = Workload(
             because="excess-traffic",
             expect=(20, 3000),
             documented=(5, 5),
-            needs=Needs(cuda=True, modules=("triton",), capability=(7, 5)),
-            method="one Triton pass: chunk products, scan, replay",
+            cases=FORWARD,
+            needs=KERNEL,
+            method="one Triton pass: a warp walks along a row",
             risks=(
                 Risk(
                     "A tail is left unwritten",
@@ -124,20 +139,90 @@ workload = Workload(
             ),
         ),
         Phase(
+            "analytic-backward",
+            {"analytic": True},
+            because="excess-traffic",
+            expect=(100, 10_000),
+            cases=BACKWARD,
+            needs=KERNEL,
+            method="adjoint recursions in one Triton pass",
+            risks=(
+                Risk(
+                    "The formula is not the gradient",
+                    probability="low",
+                    impact="high",
+                    symptom="training goes uphill, as the document's hybrid gradient did",
+                    mitigation="derived as the reverse of the forward recursion, held against the dense inverse",
+                    contingency="autograd through the loop",
+                    check="true-gradient",
+                ),
+            ),
+        ),
+        Phase(
+            "autotune",
+            {"tuned": True},
+            because=Idea("chunk length and warps a row were chosen by counting, not by trying"),
+            expect=(1.0, 1.3),
+            cases=("forward", "forward-batched", "backward-a", "backward-abc"),
+            needs=KERNEL,
+            method="launches tried once a GPU model, kept in a file that names it",
+            risks=(
+                Risk(
+                    "A launch of another GPU is used",
+                    probability="low",
+                    impact="low",
+                    symptom="slower than the usual choice",
+                    mitigation="the file names the GPU and the kernels' hash",
+                    contingency="delete the file",
+                    by_hand="the records hold the time of both",
+                ),
+            ),
+        ),
+        Phase(
+            "cuda-extension",
+            {"core": "extension"},
+            because="excess-traffic",
+            expect=(0.9, 1.4),
+            keep=False,
+            cases=("forward", "causal"),
+            needs=Needs(cuda=True, capability=(8, 0)),
+            method="CUDA C++: segments arrive two ahead in shared memory, no barrier in the walk",
+            risks=(
+                Risk(
+                    "A tail is left unwritten by the extension",
+                    probability="medium",
+                    impact="high",
+                    symptom="wrong only at odd lengths",
+                    mitigation="two forms of loads and stores, by alignment",
+                    contingency="the Triton kernel",
+                    check="odd-lengths",
+                ),
+                Risk(
+                    "There is no compiler",
+                    probability="high",
+                    impact="low",
+                    symptom="a warning that says why",
+                    mitigation="the Triton kernel answers",
+                    contingency="none needed",
+                    by_hand="validation reads `fallback` and the record holds the reason",
+                ),
+            ),
+        ),
+        Phase(
             "cuda-graph",
             {"graph": True},
             because="launch-gaps",
             expect=(1.2, 6),
-            cases=("documented",),
+            cases=("documented", "documented-long"),
             needs=CUDA,
-            method="one CUDA graph a step",
+            method="one CUDA graph for each resident batch, nothing copied",
             risks=(
                 Risk(
                     "Replays read stale inputs",
                     probability="medium",
                     impact="high",
                     symptom="the first batch's result for every batch",
-                    mitigation="inputs are copied into the graph's own",
+                    mitigation="a graph for each set of addresses; others launch eagerly",
                     contingency="launch eagerly",
                     check="second-call",
                 ),
@@ -176,44 +261,19 @@ workload = Workload(
         "relaxed": Tolerance(1e-4, 1e-4),
     },
     checks=(
-        Check("bounded"),
-        Check("dense-inverse", when="kept"),
-        Check("odd-lengths", when="kept"),
-        Check("finite-when-long", when="final"),
+        Check("bounded", cases=FORWARD),
+        Check("dense-inverse", when="kept", cases=FORWARD),
+        Check("odd-lengths", when="kept", cases=FORWARD),
+        Check("blind-to-the-future", when="kept", cases=("causal",)),
+        Check("hundred-inputs", cases=("forward",)),
+        Check("true-gradient", when="kept", cases=BACKWARD),
+        Check("finite-when-long", when="final", cases=FORWARD),
+        Check("documented-sizes", when="final", cases=("documented",)),
     ),
-    targets=(
-        Target(
-            "time_s",
-            case="forward",
-            minimum=47e-6,
-            target=29e-6,
-            stretch=26e-6,
-            name="forward 4096 x 2048, shared b and c",
-        ),
-        Target(
-            "floor_fraction",
-            case="forward",
-            minimum=0.5,
-            target=0.8,
-            stretch=0.9,
-            name="forward, fraction of the byte floor",
-        ),
-        Target("time_s", case="documented", minimum=20e-6, target=6e-6, stretch=4e-6, name="forward 8 x 1024"),
-        Target(
-            "speedup",
-            case="forward",
-            against="cusparse-strided",
-            minimum=10,
-            target=25,
-            stretch=50,
-            name="over one cuSPARSE complex solve",
-        ),
-        Target(
-            "speedup", case="forward", against="baseline", minimum=5, target=100, stretch=1000, name="over the loop"
-        ),
-    ),
+    targets=TARGETS,
     considered={
         "theta/phi in complex128": "overflows too, from a length of 960 on; it is slower and not the answer",
-        "halo instead of a scan": "exact to float32 for eta = 1, where 24 steps forget a wrong start; not in general",
+        "a halo of fixed length": "exact to float32 for eta = 1, where 24 positions forget a wrong start; not in general",
+        "couplings' gradients from saved pivots": "8 more bytes an element than to make the pivots again",
     },
 )

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from phasewise import Program, Shape, Work
-from phasewise.kit.graphs import capture
+from phasewise.kit.graphs import capture_in_place
+from phasewise.workloads.bk_core import kernels
 from phasewise.workloads.bk_core import reference as plain
+from phasewise.workloads.bk_core.mixed import diagonal_mixed
 from phasewise.workloads.bk_core.phases import Switches
+from phasewise.workloads.bk_core.portable import PortableDiagonal
 from phasewise.workloads.bk_core.scan import diagonal_scan
 
 # the shift z = E + i eta of the user's document
 Z = 1j
 # diagonal of the document's H0, and the bound of what a layer adds to it
 H0_DIAGONAL, V_MAX = -2.0, 3.0
+NO_KERNEL = "no NVIDIA GPU, the plain recursion ran instead"
+
+Batch = dict[str, Tensor]
+Core = Callable[..., Tensor]
 
 
-def make_inputs(case: str, shape: Shape, seed: int) -> dict[str, Tensor]:
-    """a (B, N); b and c (N-1,) or (B, N-1), with b c >= 0; float64."""
+def is_causal(case: str) -> bool:
+    """Whether the case asks for 1/d_i."""
+    return case.startswith("causal")
+
+
+def is_backward(case: str) -> bool:
+    """Whether the case asks for gradients."""
+    return case.startswith("backward")
+
+
+def differentiated(shape: Shape) -> tuple[str, ...]:
+    """The operands that a backward case wants gradients of: couplings only where they are batched."""
+    return ("a", "b", "c") if shape.batched else ("a",)
+
+
+def make_inputs(case: str, shape: Shape, seed: int) -> Batch:
+    """a (B, N); b and c (N-1,) or (B, N-1), with b c >= 0; backward: dL/dG as pairs (B, N, 2); all float64."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*size: int) -> Tensor:
@@ -32,65 +56,104 @@ def make_inputs(case: str, shape: Shape, seed: int) -> dict[str, Tensor]:
     else:
         # the document's b = c = 1, with enough of a pattern that an index off by one shows
         b, c = (0.75 + 0.5 * draw(shape.length - 1) for _ in range(2))
-    return {"a": a, "b": b, "c": c}
+    upstream = {"upstream": 2 * draw(shape.batch, shape.length, 2) - 1} if is_backward(case) else {}
+    return {"a": a, "b": b, "c": c, **upstream}
 
 
-def build(switches: Switches, inputs: dict[str, Tensor], case: str, shape: Shape, device: torch.device) -> Program:
-    """One variant: placed inputs -> complex64 diagonal (B, N)."""
-    core, fallbacks = _choose_core(switches, device)
+def build(switches: Switches, inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """One variant: placed inputs -> complex64 diagonal (B, N), or the gradients."""
+    if is_backward(case):
+        return _build_backward(switches, inputs, case, shape, device)
+    core, fallbacks = _choose_core(switches, inputs, case, shape, device)
 
-    def step(placed: dict[str, Tensor]) -> Tensor:
+    def step(placed: Batch) -> Tensor:
         return core(placed["a"], placed["b"], placed["c"], Z)
 
     if switches.graph:
-        example = {name: tensor.to(device, torch.float32) for name, tensor in inputs.items()}
-        captured = capture(step, example)
-        step = _replay_where_it_fits(captured.call, step, example["a"].shape)
+        captured = capture_in_place(step, {name: part.to(device, torch.float32) for name, part in inputs.items()})
+        step = captured.call
         if captured.reason:
             fallbacks = (*fallbacks, f"cuda-graph: {captured.reason}")
-    return Program(step=step, outputs=_name_output, module=Diagonal(), fallbacks=fallbacks)
+    # the other cases would be the same files at other shapes
+    module = PortableDiagonal(Z, causal=is_causal(case)) if case in ("forward", "causal") else None
+    return Program(step=step, outputs=_name_diagonal, module=module, fallbacks=fallbacks)
 
 
-def reference(inputs: dict[str, Tensor], case: str, shape: Shape, items: Tensor | None = None) -> Program:
-    """The ratio recursion in complex128, for all sequences or for the sequences `items`."""
+def reference(inputs: Batch, case: str, shape: Shape, items: Tensor | None = None) -> Program:
+    """The ratio recursion or the analytic gradient in complex128, for all sequences or for the sequences `items`."""
 
-    def step(placed: dict[str, Tensor]) -> Tensor:
-        a, b, c = placed["a"], placed["b"], placed["c"]
-        if items is not None:
-            a = a[items]
-            b, c = (part[items] if part.dim() == 2 else part for part in (b, c))
-        return plain.diagonal_ratio(a, b, c, Z)
+    def choose(part: Tensor) -> Tensor:
+        return part if items is None or part.dim() == 1 else part[items]
 
-    return Program(step=step, outputs=_name_output)
+    def step(placed: Batch) -> Any:
+        a, b, c = (choose(placed[name]) for name in ("a", "b", "c"))
+        if not is_backward(case):
+            return (plain.diagonal_causal if is_causal(case) else plain.diagonal_ratio)(a, b, c, Z)
+        by_a, by_k, _ = plain.gradient(a, b, c, Z, torch.view_as_complex(choose(placed["upstream"])))
+        by_all = {"grad/a": by_a, "grad/b": by_k * c, "grad/c": by_k * b}
+        return {f"grad/{name}": by_all[f"grad/{name}"] for name in differentiated(shape)}
+
+    return Program(step=step, outputs=_name_diagonal)
 
 
 def work(case: str, shape: Shape) -> Work:
-    """a is read and the complex diagonal written once; b and c are read once, by each sequence if batched."""
+    """What is read once and written once: a; b and c, by each sequence if batched; the diagonal, or dL/dG and gradients."""
     elements = shape.batch * shape.length
     couplings = 2 * (shape.batch if shape.batched else 1) * (shape.length - 1)
     size = 4 * elements + 8 * elements + 4 * couplings
-    # about 80 operations an element, reciprocals counted as one each: chunk product 24, scan 8, two replays of 20, output 8
-    return Work(items=elements, flops=80 * elements, bytes=size, working_set_bytes=size, item="elements")
+    # an element: chunk product 24, replay 34, states 10, reciprocals counted as one; one direction less if causal
+    flops = 50 if is_causal(case) else 70
+    if is_backward(case):
+        # the gradients of what was read, and the adjoint recursions
+        size += 4 * elements + (4 * couplings if shape.batched else 0)
+        flops = 130
+    return Work(items=elements, flops=flops * elements, bytes=size, working_set_bytes=size, item="elements")
 
 
-class Diagonal(torch.nn.Module):
-    """What export writes: the scan, since a loop over the length does not export; real (B, N, 2), since complex does not travel."""
+def _build_backward(switches: Switches, inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """Gradients from the operands and dL/dG: the forward pass is a part of the step where autograd needs it."""
+    names = differentiated(shape)
+    if not switches.analytic:
+        core = diagonal_scan if switches.core == "scan" else plain.diagonal_ratio
 
-    def forward(self, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-        return torch.view_as_real(diagonal_scan(a, b, c, Z))
+        def differentiate(placed: Batch) -> Batch:
+            operands = {name: placed[name].detach().requires_grad_(name in names) for name in ("a", "b", "c")}
+            with torch.enable_grad():
+                found = core(operands["a"], operands["b"], operands["c"], Z)
+                upstream = torch.view_as_complex(placed["upstream"])
+                grads = torch.autograd.grad(found, [operands[name] for name in names], upstream)
+            return {f"grad/{name}": grad for name, grad in zip(names, grads, strict=True)}
+
+        return Program(step=differentiate)
+    launch = None
+    if switches.tuned and device.type == "cuda":
+        from phasewise.workloads.bk_core.tuning import tune_launch
+
+        on = {name: part.to(device, torch.float32) for name, part in inputs.items()}
+        launch = tune_launch(
+            lambda tried: kernels.gradient(
+                on["a"], on["b"], on["c"], Z, torch.view_as_complex(on["upstream"]),
+                couplings=shape.batched, shift=False, launch=tried,
+            ),
+            case, shape.batch, shape.length, eta=Z.imag, gradient=True,
+        )  # fmt: skip
+
+    def step(placed: Batch) -> Batch:
+        found = kernels.gradient(
+            placed["a"], placed["b"], placed["c"], Z, torch.view_as_complex(placed["upstream"]),
+            couplings=shape.batched, shift=False, launch=launch,
+        )  # fmt: skip
+        return {f"grad/{name}": grad for name, grad in zip("abc", found, strict=False) if name in names}
+
+    fallbacks = () if kernels.has_kernel(device) else (f"analytic-backward: {NO_KERNEL}",)
+    return Program(step=step, fallbacks=fallbacks)
 
 
-def _replay_where_it_fits(replay: Any, eager: Any, shape: torch.Size) -> Any:
-    """A step that replays the graph for inputs of the captured shape, and launches eagerly for others."""
-
-    def step(placed: dict[str, Tensor]) -> Tensor:
-        return (replay if placed["a"].shape == shape else eager)(placed)
-
-    return step
-
-
-def _choose_core(switches: Switches, device: torch.device) -> tuple[Any, tuple[str, ...]]:
+def _choose_core(
+    switches: Switches, inputs: Batch, case: str, shape: Shape, device: torch.device
+) -> tuple[Core, tuple[str, ...]]:
     """The function of this variant, and why it is not the one that was asked for."""
+    causal = is_causal(case)
     if switches.core == "textbook":
         return plain.diagonal_textbook, ()
     if switches.core == "compiled-loop":
@@ -98,14 +161,40 @@ def _choose_core(switches: Switches, device: torch.device) -> tuple[Any, tuple[s
 
         return diagonal_compiled, ()
     if switches.core == "scan":
-        return diagonal_scan, ()
-    if switches.core == "fused":
-        from phasewise.workloads.bk_core import kernels
+        return partial(diagonal_scan, causal=causal), ()
+    if switches.core == "mixed":
+        return partial(diagonal_mixed, causal=causal), ()
+    if switches.core == "extension":
+        from phasewise.workloads.bk_core import extension
 
-        reason = () if kernels.has_kernel(device) else ("triton-fused: no NVIDIA GPU, the plain recursion ran instead",)
-        return kernels.diagonal, reason
-    return plain.diagonal_ratio, ()
+        reason = extension.why_not(device)
+        return partial(extension.diagonal, causal=causal), ((f"cuda-extension: {reason}",) if reason else ())
+    if switches.core != "fused":
+        return plain.diagonal_causal if causal else plain.diagonal_ratio, ()
+    if not kernels.has_kernel(device):
+        return partial(kernels.diagonal, causal=causal), (f"triton-fused: {NO_KERNEL}",)
+    launch = None
+    if switches.tuned and device.type == "cuda":
+        from phasewise.workloads.bk_core.tuning import tune_launch
+
+        a, b, c = (inputs[name].to(device, torch.float32) for name in ("a", "b", "c"))
+        launch = tune_launch(
+            lambda tried: kernels.diagonal(a, b, c, Z, causal=causal, launch=tried),
+            case, shape.batch, shape.length, eta=Z.imag,
+        )  # fmt: skip
+    return _launch_where_it_fits(partial(kernels.diagonal, causal=causal), launch, shape), ()
 
 
-def _name_output(raw: Tensor) -> dict[str, Tensor]:
-    return {"diagonal": raw}
+def _launch_where_it_fits(core: Core, launch: kernels.Launch | None, shape: Shape) -> Core:
+    """A tuned launch belongs to one shape; others get the usual one."""
+    if launch is None:
+        return core
+
+    def run(a: Tensor, b: Tensor, c: Tensor, z: complex) -> Tensor:
+        return core(a, b, c, z, launch=launch if a.shape == (shape.batch, shape.length) else None)
+
+    return run
+
+
+def _name_diagonal(raw: Any) -> dict[str, Tensor]:
+    return {"diagonal": raw} if isinstance(raw, Tensor) else raw

@@ -13,7 +13,7 @@ import torch
 from phasewise.records.errors import UserError
 
 
-def check_operands(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> None:
+def check_operands(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor) -> None:
     """Raise UserError where shapes, dtypes or z are not what this module's docstring says."""
     if a.ndim != 2 or not a.is_floating_point():
         raise UserError(f"bk_core a is {a.dtype} {tuple(a.shape)}: it must be a real (batch, length) tensor.")
@@ -28,16 +28,23 @@ def check_operands(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex
             raise UserError(
                 f"bk_core {name} is {tensor.dtype} on {tensor.device}: it must be {a.dtype} on {a.device}, as a is."
             )
-    if z.imag == 0:
+    if isinstance(z, torch.Tensor):
+        if tuple(z.shape) not in ((), (1,), (batch,)) or not z.is_complex() or z.device != a.device:
+            raise UserError(
+                f"bk_core z is {z.dtype} {tuple(z.shape)} on {z.device}: it must be complex () or ({batch},) on {a.device}."
+            )
+    elif z.imag == 0:
         raise UserError(f"bk_core z = {z}: on the real axis G has poles; its imaginary part must not be 0.")
 
 
 def shift_and_couple(
-    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """alpha = a - z, complex (batch, length), and k = b c, real (batch, length - 1)."""
     k = (b * c).expand(a.shape[0], max(a.shape[1] - 1, 0))
-    return a - torch.tensor(z, dtype=a.dtype.to_complex(), device=a.device), k
+    if not isinstance(z, torch.Tensor):
+        z = torch.tensor(z, dtype=a.dtype.to_complex(), device=a.device)
+    return a - z.to(a.dtype.to_complex()).reshape(-1, 1), k
 
 
 def left_pivots(alpha: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
@@ -48,7 +55,7 @@ def left_pivots(alpha: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return torch.stack(pivots, dim=1)
 
 
-def diagonal_ratio(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> torch.Tensor:
+def diagonal_ratio(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor) -> torch.Tensor:
     """G_ii = 1/(d_i + e_i - alpha_i) with the left pivots d and the right pivots e."""
     alpha, k = shift_and_couple(a, b, c, z)
     if a.numel() == 0:
@@ -57,13 +64,13 @@ def diagonal_ratio(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex
     return 1 / (left_pivots(alpha, k) + right_pivots - alpha)
 
 
-def diagonal_causal(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> torch.Tensor:
+def diagonal_causal(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor) -> torch.Tensor:
     """1/d_i: the last diagonal entry of (H_{0..i} - z)^-1, which no later position can change."""
     alpha, k = shift_and_couple(a, b, c, z)
     return torch.empty_like(alpha) if a.numel() == 0 else 1 / left_pivots(alpha, k)
 
 
-def diagonal_textbook(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> torch.Tensor:
+def diagonal_textbook(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor) -> torch.Tensor:
     """G_ii = theta_i phi_{i+1}/theta_N with unscaled determinants, which grow like |root|^N.
 
     Not for use: in complex64 it overflows from about 128 positions on, in complex128 from about 960.
@@ -84,7 +91,7 @@ def _determinants(alpha: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return torch.stack(theta, dim=1)
 
 
-def dense_matrix(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> torch.Tensor:
+def dense_matrix(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor) -> torch.Tensor:
     """H - z as complex (batch, length, length): for small lengths."""
     alpha, _ = shift_and_couple(a, b, c, z)
     rows = (a.shape[0], max(a.shape[1] - 1, 0))
@@ -93,7 +100,7 @@ def dense_matrix(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) 
     return torch.diag_embed(alpha) + above + below
 
 
-def diagonal_dense(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex) -> torch.Tensor:
+def diagonal_dense(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor) -> torch.Tensor:
     """The diagonal of the dense inverse: for small lengths."""
     if a.numel() == 0:
         return torch.empty(a.shape, dtype=a.dtype.to_complex(), device=a.device)
@@ -101,7 +108,7 @@ def diagonal_dense(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex
 
 
 def solve_tridiagonal(
-    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex, right: torch.Tensor
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor, right: torch.Tensor
 ) -> torch.Tensor:
     """x with (H - z) x = right, complex (batch, length), by elimination without pivoting: what the peers are held to."""
     alpha, k = shift_and_couple(a, b, c, z)
@@ -115,3 +122,40 @@ def solve_tridiagonal(
     for i in range(a.shape[1] - 2, -1, -1):
         solution.append((eliminated[i] - above[:, i] * solution[-1]) / pivots[:, i])
     return torch.stack(solution[::-1], dim=1)
+
+
+def gradient(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor, upstream: torch.Tensor,
+    *, causal: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """dL/da (batch, length), dL/dk (batch, length - 1) for k = b c, and dL/dz (batch,), exactly, in O(N).
+
+    `upstream` is dL/dRe G + i dL/dIm G, as autograd has it, and so is dL/dz. With w its conjugate, m = 1/d, f = k m^2:
+    u_i = w_i + f_{i-1} u_{i-1} from the left, then v_i = f_i v_{i+1} - m_i (2 G_i - m_i) u_i from the right;
+    dL/da_i = Re v_i, dL/dk_i = Re[m_i (u_i m_i G_{i+1} - v_{i+1})], dL/dz = -conj(sum v). Causal, where G is m:
+    v_i = f_i v_{i+1} - m_i^2 w_i and dL/dk_i = -Re[m_i v_{i+1}]. This is the reverse of d_i = alpha_i - k_{i-1} m_{i-1} and
+    G_i = m_i + f_i G_{i+1}.
+    """
+    alpha, k = shift_and_couple(a, b, c, z)
+    if a.numel() == 0:
+        return torch.zeros_like(a), torch.zeros_like(k), alpha.sum(1)
+    w, m = upstream.conj().resolve_conj(), 1 / left_pivots(alpha, k)
+    f = k * m[:, :-1] * m[:, :-1]
+    length = a.shape[1]
+    if causal:
+        source = -m * m * w
+    else:
+        g, u = [m[:, -1]], [w[:, 0]]
+        for i in range(length - 1):
+            g.append(m[:, -2 - i] + f[:, -1 - i] * g[-1])
+            u.append(w[:, i + 1] + f[:, i] * u[-1])
+        gs, us = torch.stack(g[::-1], dim=1), torch.stack(u, dim=1)
+        source = -m * (2 * gs - m) * us
+    v = [source[:, -1]]
+    for i in range(length - 2, -1, -1):
+        v.append(source[:, i] + f[:, i] * v[-1])
+    vs = torch.stack(v[::-1], dim=1)
+    by_k = -m[:, :-1] * vs[:, 1:]
+    if not causal:
+        by_k = by_k + us[:, :-1] * m[:, :-1] * m[:, :-1] * gs[:, 1:]
+    return vs.real, by_k.real, -vs.sum(1).conj().resolve_conj()

@@ -22,6 +22,49 @@ def test_ratio_and_scan_agree_with_the_dense_inverse(length: int, batched: bool,
     assert relative_error(scan.diagonal_scan(a, b, c, z), exact) < 1e-12
 
 
+def differentiate_dense(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex, upstream: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """dL/da, dL/db, dL/dc and dL/dz through the dense inverse: dG = -G dH G."""
+    inverse = torch.linalg.inv(reference.dense_matrix(a, b, c, z))
+    weighted = inverse * upstream.conj()[:, None, :]
+    diagonal = -(weighted * inverse.transpose(1, 2)).sum(2)
+    # H_{m,m+1} = b_m meets (G w G)_{m+1,m}, and H_{m+1,m} = c_m meets (G w G)_{m,m+1}
+    above = -(weighted[:, 1:] * inverse.transpose(1, 2)[:, :-1]).sum(2)
+    below = -(weighted[:, :-1] * inverse.transpose(1, 2)[:, 1:]).sum(2)
+    return diagonal.real, above.real, below.real, -diagonal.sum(1).conj()
+
+
+@pytest.mark.parametrize(
+    ("length", "batch"),
+    # long dense inverses take seconds a row, and fewer rows say the same
+    [*((length, batch) for length in (1, 2, 3, 31, 64, 127) for batch in (1, 3, 130)), (500, 1), (500, 3),
+     pytest.param(2048, 1, marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_diagonal_and_gradient_agree_with_the_dense_inverse(length: int, batch: int) -> None:
+    a, b, c = draw_operands(batch, length, batched=True)
+    z = 0.3 + 0.6j
+    upstream = torch.randn(batch, length, dtype=torch.complex128, generator=torch.Generator().manual_seed(2))
+    by_a, by_b, by_c, by_z = differentiate_dense(a, b, c, z, upstream)
+    found_a, by_k, found_z = reference.gradient(a, b, c, z, upstream)
+    assert relative_error(reference.diagonal_ratio(a, b, c, z), reference.diagonal_dense(a, b, c, z)) < 1e-12
+    for found, exact in ((found_a, by_a), (by_k * c, by_b), (by_k * b, by_c), (found_z, by_z)):
+        if exact.numel():
+            assert ((found - exact).abs().max() / exact.abs().max()).item() < 1e-12
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_plain_gradient_is_that_of_autograd(causal: bool) -> None:
+    a, b, c = (part.requires_grad_() for part in draw_operands(3, 20, batched=True))
+    z = torch.tensor(0.3 + 0.2j, dtype=torch.complex128, requires_grad=True)
+    upstream = torch.randn(3, 20, dtype=torch.complex128, generator=torch.Generator().manual_seed(4))
+    form = reference.diagonal_causal if causal else reference.diagonal_ratio
+    exact = torch.autograd.grad(form(a, b, c, z), (a, b, c, z), upstream)
+    by_a, by_k, by_z = reference.gradient(*(part.detach() for part in (a, b, c, z)), upstream, causal=causal)
+    for found, whole in zip((by_a, by_k * c.detach(), by_k * b.detach(), by_z.sum()), exact, strict=True):
+        torch.testing.assert_close(found, whole, rtol=1e-12, atol=1e-12)
+
+
 def test_the_causal_diagonal_is_that_of_the_leading_blocks_and_cannot_see_ahead() -> None:
     a, b, c = draw_operands(2, 9)
     causal = reference.diagonal_causal(a, b, c, 1j)

@@ -35,3 +35,18 @@ def test_a_peer_solves_and_can_be_called_again(name: str) -> None:
     for _ in range(2):
         found = program.outputs(program.step(placed))["solution"].cpu()
         assert ((found - exact).norm() / exact.norm()).item() < 1e-5
+
+
+def test_the_associative_scan_gives_the_diagonal() -> None:
+    a, b, c = (part.float() for part in draw_operands(2, 33))
+    found = peers.make_associative_scan(torch.device("cpu"))(a, b, c, 0.2, 0.6)
+    exact = reference.diagonal_ratio(a.double(), b.double(), c.double(), 0.2 + 0.6j)
+    assert ((torch.view_as_complex(found) - exact).abs().max() / exact.abs().max()).item() < 2e-6
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_associative_scan_compiles_and_agrees() -> None:
+    a, b, c = (part.float().cuda() for part in draw_operands(64, 500))
+    found = peers.make_associative_scan(torch.device("cuda"))(a, b, c, 0.0, 1.0)
+    exact = reference.diagonal_ratio(a.double(), b.double(), c.double(), 1j)
+    assert ((torch.view_as_complex(found) - exact).abs().max() / exact.abs().max()).item() < 1e-5

@@ -1,0 +1,154 @@
+"""The fused kernel: in Triton's interpreter, and compiled to machine code for GPUs that are not here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from phasewise.workloads.bk_core import kernels, reference, scan
+from phasewise.workloads.bk_core.kernels import choose_launch
+from workloads.bk_core.operands import draw_operands, relative_error
+
+TESTS = Path(__file__).parents[2]
+# resnet_bk.md, section 1.A: fp32 forward, maximum relative error
+TOLERANCE = 2e-6
+# the same, backward
+GRADIENT_TOLERANCE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> dict[str, dict[str, float | bool]]:
+    """What each case gave in a process of its own: the switch must stand before triton is imported."""
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join((str(TESTS), *sys.path))}
+    ran = subprocess.run(
+        [sys.executable, "-m", "workloads.bk_core.interpret_kernels"],
+        env=environment, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_every_size_agrees_with_float64_repeats_its_bits_and_obeys_the_theorem(interpreted) -> None:
+    measured = {name: case for name, case in interpreted.items() if "error" in case}
+    assert len(measured) == 7 + 6 + 6 + 4
+    wrong = {n: c for n, c in measured.items() if not (c["error"] < TOLERANCE and c["repeats"] and c["bounded"])}
+    assert not wrong
+
+
+def test_every_gradient_agrees_with_float64(interpreted) -> None:
+    wrong = {n: c["gradient"] for n, c in interpreted.items() if not c.get("gradient", 0.0) < GRADIENT_TOLERANCE}
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", ["nan", "empty", "float64", "negative-couplings"])
+def test_edges_are_right(interpreted, name: str) -> None:
+    assert interpreted[name]["right"], interpreted[name]
+
+
+def test_without_a_kernel_the_reference_answers_and_says_so() -> None:
+    assert not kernels.has_kernel("cpu")
+    a, b, c = (operand.float() for operand in draw_operands(3, 40))
+    exact = scan.diagonal_scan(a.double(), b.double(), c.double(), 1j)
+    assert relative_error(kernels.diagonal(a, b, c, 1j), exact) < TOLERANCE
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 31, 128, 129, 500, 2048, 4096, 4097, 9001, 65536])
+@pytest.mark.parametrize("batch", [1, 130, 70_000])
+@pytest.mark.parametrize("gradient", [False, True])
+def test_a_launch_covers_the_row_and_can_see_both_ways(length: int, batch: int, gradient: bool) -> None:
+    launch = choose_launch(batch, length, gradient=gradient)
+    parts = launch.count_parts(length)
+    assert launch.chunk * launch.span * parts >= length
+    assert launch.chunk in (4, 8, 16)
+    # a part that is not the whole row gives up its first and its last chunks of a step
+    assert parts == 1 or 0 < launch.span <= batch * length
+    assert launch.view < kernels.LANES // 2
+
+
+# between them the three meet every branch of the kernels
+SHAPES = {
+    75: {"CHUNK": 4, "VIEW": 10, "ALONE": False, "CAUSAL": True, "ROW_Z": True},
+    80: {"CHUNK": 4, "VIEW": 10, "SHARP": True, "COUPLINGS": True, "SHIFT": True},
+    90: {"CHUNK": 8, "VIEW": 3, "COUPLINGS": True, "SHARED": False},
+}
+DEFAULTS = {"ALONE": True, "CAUSAL": False, "SHARP": False, "ROW_Z": False, "COUPLINGS": False, "SHARED": True,
+            "SHIFT": False, "PTX": True, "stride_an": 1, "stride_bn": 1, "stride_cn": 1, "stride_wn": 1}  # fmt: skip
+NUMBERS = {"energy": "fp32", "eta": "fp32", "length": "i32", "chunks": "i32", "span": "i32"}
+
+
+def compile_kernel(name: str, changes: dict[str, int | bool], capability: int):
+    """Machine code of one kernel."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from phasewise.workloads.bk_core import adjoint, fused
+
+    kernel = {"forward": fused.diagonal_kernel, "gradient": adjoint.gradient_kernel}[name]
+    constants = {n: value for n, value in (DEFAULTS | changes).items() if n in kernel.arg_names}
+    signature = {
+        n: "constexpr" if n in constants else "i32" if n.startswith("stride") else NUMBERS.get(n, "*fp32")
+        for n in kernel.arg_names
+    }
+    at = {n: (i,) for i, n in enumerate(kernel.arg_names)}
+    aligned = {at[n]: [["tt.divisibility", 16]] for n, kind in signature.items() if kind == "*fp32" or n == "length"}
+    source = ASTSource(kernel, signature, {at[n]: value for n, value in constants.items()}, aligned)
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 1})
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("capability", SHAPES)
+@pytest.mark.parametrize("name", ["forward", "gradient"])
+def test_the_kernels_compile_without_a_gpu_and_share_nothing_between_warps(name: str, capability: int) -> None:
+    compiled = compile_kernel(name, SHAPES[capability], capability)
+    assert len(compiled.asm["cubin"]) > 1000
+    # one warp a program: what would be a barrier of a block can't wait for anybody else
+    assert compiled.metadata.num_warps == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("z", [1j, 0.3 + 0.05j])
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (130, 3), (130, 500), (3, 2048), (2, 9001), (4096, 2048)])
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_on_a_gpu_every_entry_is_written_and_right(
+    batch: int, length: int, z: complex, batched: bool, causal: bool
+) -> None:
+    a, b, c = (operand.float().cuda() for operand in draw_operands(batch, length, batched=batched))
+    exact = scan.diagonal_scan(a.double(), b.double(), c.double(), z, causal=causal)
+    out = torch.full((batch, length), float("nan"), dtype=torch.complex64, device="cuda")
+    kernels.launch_diagonal(out, a, b, c, z, causal=causal)
+    assert relative_error(out, exact) < TOLERANCE
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("z", [1j, 0.3 + 0.05j])
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (130, 3), (130, 500), (3, 2048), (64, 2048)])
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_on_a_gpu_every_gradient_is_right(batch: int, length: int, z: complex, batched: bool, causal: bool) -> None:
+    operands = [operand.float().cuda() for operand in draw_operands(batch, length, batched=batched)]
+    upstream = torch.randn(batch, length, dtype=torch.complex64, device="cuda")
+    exact = reference.gradient(*(part.double() for part in operands), z, upstream.to(torch.complex128), causal=causal)
+    by_a, by_b, _, by_z = kernels.gradient(*operands, z, upstream, causal=causal)
+    by_k = exact[1] * operands[2].double()
+    wanted = (exact[0], by_k if batched else by_k.sum(0), exact[2].sum())
+    for found, whole in zip((by_a, by_b, by_z), wanted, strict=True):
+        if whole.numel():
+            assert ((found - whole).abs().max() / whole.abs().max()).item() < GRADIENT_TOLERANCE
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_row_of_65536_and_one_that_forgets_little_are_right() -> None:
+    for z in (1j, 0.3j, 0.05j):
+        for batch, length in ((2, 65_536), (300, 2048)):
+            a, b, c = (operand.float().cuda() for operand in draw_operands(batch, length))
+            a = torch.zeros_like(a) if z == 0.3j else a
+            exact = scan.diagonal_scan(a.double(), b.double(), c.double(), z)
+            assert relative_error(kernels.diagonal(a, b, c, z), exact) < TOLERANCE
