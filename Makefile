@@ -1,4 +1,4 @@
-# make report | make test | make lint | make gpu-test | make tables
+# make report | make test | make test-all | make lint | make gpu-test | make tables
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,10 @@ report: $(READY)  ## the main job: every configured workload, ending in reports/
 	$(BIN)/snakemake --quiet rules
 	@echo "report: reports/index.html"
 
-test: $(READY)  ## the tests
+test: $(READY)  ## the tests, but for those that take minutes
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-all: $(READY)  ## all of them
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY)  ## style, types, layers, workflow
@@ -38,4 +41,4 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $(READY)
 
-.PHONY: report test lint gpu-test tables
+.PHONY: report test test-all lint gpu-test tables

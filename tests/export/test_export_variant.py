@@ -192,7 +192,6 @@ def test_a_red_gate_or_none_keeps_the_case_out(tmp_path: Path) -> None:
     assert absent.skipped == "skipped because it has not been validated"
 
 
-@pytest.mark.slow
 def test_aotinductor_packages_run_alone_too(tmp_path: Path) -> None:
     record = run_export(tmp_path / "out", "mlp", exporters=("aotinductor",))
     (result,) = record.results

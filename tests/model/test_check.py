@@ -116,3 +116,11 @@ def test_a_good_workload_passes_and_checks_are_read_not_imported(tmp_path):
 
 def test_an_int_is_allowed_where_a_float_is_the_default():
     check_workload(with_phase(sets={"scale": 2}), "w", None)
+
+
+def test_two_phases_may_set_the_same_switch_for_cases_of_their_own():
+    cases = {"sum": GOOD.cases["sum"], "mean": GOOD.cases["sum"]}
+    one, other = (replace(GOOD.phases[0], name=f"fused-{case}", cases=(case,)) for case in cases)
+    check_workload(replace(GOOD, cases=cases, phases=(one, other)), "sums", None)
+    with pytest.raises(PlanError, match="changes nothing"):
+        check_workload(replace(GOOD, cases=cases, phases=(one, replace(other, cases=("sum",)))), "sums", None)

@@ -94,8 +94,9 @@ def _check_cases(workload: Workload, place: str) -> None:
 
 def _check_phases(workload: Workload, place: str) -> None:
     known = {item.name: item.default for item in dataclasses.fields(workload.switches)}
-    stack: dict[str, dict[str, object]] = {}
-    current: dict[str, object] = dict(known)
+    # the switches of each phase, and of the last kept one, by case
+    stack: dict[str, dict[str, dict[str, object]]] = {}
+    current: dict[str, dict[str, object]] = {case: dict(known) for case in workload.cases}
     for phase in workload.phases:
         here = f"{place}: phase {phase.name!r}"
         check_name(phase.name, VARIANT_NAME, here)
@@ -113,11 +114,12 @@ def _check_phases(workload: Workload, place: str) -> None:
             raise PlanError(
                 f"{here}: onto={phase.onto!r} is no phase before it; choose among {', '.join(stack) or 'none'}"
             )
-        base = stack[phase.onto] if phase.onto else current
-        if all(base[switch] == value for switch, value in phase.sets.items()):
-            raise PlanError(f"{here}: it changes nothing of what it is built on; set a switch or drop the phase")
         _check_phase_words(workload, phase, here)
-        stack[phase.name] = base | dict(phase.sets)
+        base = stack[phase.onto] if phase.onto else current
+        touched = [case for case in workload.cases if not phase.cases or case in phase.cases]
+        if all(base[case][switch] == value for case in touched for switch, value in phase.sets.items()):
+            raise PlanError(f"{here}: it changes nothing of what it is built on; set a switch or drop the phase")
+        stack[phase.name] = base | {case: base[case] | dict(phase.sets) for case in touched}
         if phase.keep:
             current = stack[phase.name]
 

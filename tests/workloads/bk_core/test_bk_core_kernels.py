@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 from phasewise.workloads.bk_core import kernels, reference, scan
 from phasewise.workloads.bk_core.kernels import choose_launch
 from workloads.bk_core.operands import draw_operands, relative_error
+from workloads.interpreted import interpret
 
-TESTS = Path(__file__).parents[2]
 # resnet_bk.md, section 1.A: fp32 forward, maximum relative error
 TOLERANCE = 2e-6
 # the same, backward
@@ -23,15 +17,9 @@ GRADIENT_TOLERANCE = 1e-5
 
 
 @pytest.fixture(scope="module")
-def interpreted() -> dict[str, dict[str, float | bool]]:
-    """What each case gave in a process of its own: the switch must stand before triton is imported."""
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join((str(TESTS), *sys.path))}
-    ran = subprocess.run(
-        [sys.executable, "-m", "workloads.bk_core.interpret_kernels"],
-        env=environment, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
+def interpreted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float | bool]]:
+    """What each case gave."""
+    return interpret(tmp_path_factory, "workloads.bk_core.interpret_kernels")
 
 
 def test_every_size_agrees_with_float64_repeats_its_bits_and_obeys_the_theorem(interpreted) -> None:
