@@ -1,0 +1,32 @@
+"""Run as one of two processes: trains three steps both ways of averaging, and prints what every rank has to agree on."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+
+from phasewise.kit.ranks import process_group
+from phasewise.workloads.resnet_bk import program
+from workloads.resnet_bk.resnet_bk_cases import CPU, STACK, TINY, build, run_steps
+
+
+def main() -> None:
+    """Losses and gradient norms of DistributedDataParallel, and of one all-reduce over all gradients."""
+    on_gpu = torch.cuda.device_count() >= 2
+    with process_group("nccl" if on_gpu else "gloo") as rank:
+        device = torch.device("cuda", rank.local) if on_gpu else CPU
+        ddp = build(device=device, **STACK, ranks=2)
+        rows = ddp.place(program.make_inputs("documented", TINY, 0))["tokens"]
+        found = {
+            "rows": rows[:2].tolist(),
+            "ddp": run_steps(ddp),
+            # without a GPU the graph's two halves run as they are
+            "flat": run_steps(build(device=device, **STACK, ranks=2, graph=True)),
+        }
+        assert len(rows) == TINY.batch
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
