@@ -1,0 +1,86 @@
+"""Messages by Triton kernels: the same interface as `messages.PlainMessages`, over rows instead of edges.
+
+Kernels and their derivation are in `triton/`; where there is no GPU each of them answers in plain PyTorch, and the program says
+so in its fallbacks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from phasewise.records.errors import UserError
+from phasewise.workloads.painn.layout import Edges, Sizes
+from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES, message_adjoint, new_pulls
+from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES, RowLaunch, choose_launch, message
+from phasewise.workloads.painn.triton.radial import edge_records
+from phasewise.workloads.painn.triton.table import table_records
+
+
+@dataclass(frozen=True)
+class Launches:
+    """How the rows are cut into programs, forwards and backwards."""
+
+    forward: RowLaunch
+    adjoint: RowLaunch
+
+
+def default_launches(atoms: int, features: int) -> Launches:
+    """The launch for so many atoms, among those that suit the width."""
+    forward, adjoint = fitting_launches(features)
+    return Launches(choose_launch(forward, atoms), choose_launch(adjoint, atoms))
+
+
+def fitting_launches(features: int) -> tuple[tuple[RowLaunch, ...], tuple[RowLaunch, ...]]:
+    """All launches for this width, forwards and backwards.
+
+    Raises:
+        UserError: no block of features divides the width.
+    """
+    forward, adjoint = (
+        tuple(launch for launch in launches if features % launch.block == 0)
+        for launches in (FORWARD_LAUNCHES, ADJOINT_LAUNCHES)
+    )
+    # two of each: one for few atoms, one for many
+    if min(len(forward), len(adjoint)) < 2:
+        raise UserError(f"the kernels take features in multiples of 64; the model has {features}, use message='torch'")
+    return forward, adjoint
+
+
+class FusedMessages:
+    """Edges as records of radial functions and directions; filters (L, K + 1, 3F) of `pack_filter`.
+
+    With `knots`, filters are (L, 2 knots, 3F) of `build_table`, and records hold weights of neighbouring knots.
+    """
+
+    def __init__(
+        self, edges: Edges, filters: Tensor, sizes: Sizes, launches: Launches, *, slopes: bool = True, knots: int = 0
+    ) -> None:
+        atoms = edges.row_ptr.shape[0] - 1
+        self.edges, self.filters, self.launches = edges, filters, launches
+        if knots:
+            self.record, self.slope = table_records(edges.r, edges.row_ptr, sizes, knots)
+        else:
+            self.record, self.slope = edge_records(edges.r, edges.row_ptr, sizes, slopes=slopes)
+        self.parts = new_pulls(edges.j.shape[0], sizes.features, atoms, edges.r.device, launches.adjoint)
+        self.top = sizes.layers - 1
+
+    def send(self, layer: int, q: Tensor, mu: Tensor | None, x: Tensor) -> tuple[Tensor, Tensor]:
+        """One message forward."""
+        edges = self.edges
+        return message(q, mu, x, self.record, edges.row_ptr, edges.j, self.filters[layer], self.launches.forward)
+
+    def pull(
+        self, layer: int, qbar: Tensor, mubar: Tensor, mu: Tensor | None, x: Tensor
+    ) -> tuple[Tensor, Tensor] | None:
+        """The adjoint; the layers add to one sum of pulls, which the last layer begins."""
+        edges = self.edges
+        return message_adjoint(
+            qbar, mubar, mu, x, self.record, self.slope, edges.row_ptr, edges.j, self.filters[layer], self.parts,
+            add=layer < self.top, launch=self.launches.adjoint,
+        )  # fmt: skip
+
+    def pulls(self) -> Tensor:
+        """dE/dr' of each edge, still in parts: (P, E, 3)."""
+        return self.parts

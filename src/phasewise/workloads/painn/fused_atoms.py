@@ -1,0 +1,81 @@
+"""The dense parts of the model by Triton kernels: the interface of `adjoint.AtomParts`, three products where a layer has three.
+
+Bias, silu, norm, gates and residuals ride on the tiles of the products; kernels and counts are in `triton/dense.py`,
+`triton/update.py` and `triton/update_adjoint.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from phasewise.workloads.painn.adjoint import AtomParts
+from phasewise.workloads.painn.layout import Weights
+from phasewise.workloads.painn.triton.dense import Precision, linear
+from phasewise.workloads.painn.triton.readout import read_out
+from phasewise.workloads.painn.triton.update import gate, mix
+from phasewise.workloads.painn.triton.update_adjoint import ungate, unmix
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the adjoint of an update needs."""
+
+    vu: Tensor
+    dot: Tensor
+    norm: Tensor
+    z: Tensor
+    gates: Tensor
+
+
+def fused_parts(precision: Precision) -> AtomParts:
+    """All dense parts in kernels that multiply with `precision`."""
+
+    def context(q: Tensor, weights: Weights, layer: int, _: Any) -> tuple[Tensor, Tensor]:
+        name = f"message.{layer}"
+        hidden, z = linear(q, weights[f"{name}.1.weight"], weights[f"{name}.1.bias"], silu=True, precision=precision)
+        assert z is not None, "asked for with silu"
+        x, _ = linear(hidden, weights[f"{name}.2.weight"], weights[f"{name}.2.bias"], precision=precision)
+        return x, z
+
+    def context_adjoint(qbar: Tensor, xbar: Tensor, z: Tensor, weights: Weights, layer: int, _: Any) -> Tensor:
+        name = f"message.{layer}"
+        hidden, _ = linear(xbar, weights[f"{name}.2.weight"], transpose=True, slope_at=z, precision=precision)
+        return linear(hidden, weights[f"{name}.1.weight"], transpose=True, residual=qbar, precision=precision)[0]
+
+    def update(
+        q: Tensor, mu: Tensor, weights: Weights, layer: int, epsilon: float, _: Any, last: bool
+    ) -> tuple[Tensor, Tensor | None, Kept]:
+        name = f"update.{layer}"
+        vu, norm, dot = mix(mu, weights[f"{name}.mix.weight"], epsilon, precision=precision)
+        hidden, z = linear(
+            q, weights[f"{name}.1.weight"], weights[f"{name}.1.bias"], second=norm, silu=True, precision=precision
+        )
+        assert z is not None, "asked for with silu"
+        second = weights[f"{name}.2.weight"], weights[f"{name}.2.bias"]
+        q, mu_after, gates = gate(hidden, *second, q, None if last else mu, vu, dot, precision=precision)
+        return q, mu_after, Kept(vu, dot, norm, z, gates)
+
+    def update_adjoint(
+        qbar: Tensor, mubar: Tensor | None, kept: Kept, weights: Weights, layer: int, _: Any
+    ) -> tuple[Tensor, Tensor]:
+        name, f = f"update.{layer}", qbar.shape[1]
+        zbar = ungate(qbar, mubar, kept.vu, kept.dot, kept.z, weights[f"{name}.2.weight"], precision=precision)
+        both, _ = linear(zbar, weights[f"{name}.1.weight"], transpose=True, residual=qbar, precision=precision)
+        below = unmix(
+            qbar, both[:, f:], mubar, kept.gates, kept.vu, kept.norm, weights[f"{name}.mix.weight"], precision=precision
+        )
+        # rows of q and of its norm stand side by side: the message's adjoint wants them apart
+        return both[:, :f].contiguous(), below
+
+    def readout(q: Tensor, weights: Weights, _: Any) -> tuple[Tensor, Tensor]:
+        z, _none = linear(q, weights["readout.1.weight"], weights["readout.1.bias"], precision=precision)
+        # energy and the gradient that the way back begins with come from one kernel
+        return read_out(z, weights["readout.2.weight"], weights["readout.2.bias"])
+
+    def readout_adjoint(zbar: Tensor, weights: Weights, _: Any) -> Tensor:
+        return linear(zbar, weights["readout.1.weight"], transpose=True, precision=precision)[0]
+
+    return AtomParts(context, context_adjoint, update, update_adjoint, readout, readout_adjoint)

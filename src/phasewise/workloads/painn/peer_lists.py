@@ -1,0 +1,92 @@
+"""Neighbour lists of other packages, alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phasewise import Program, Shape
+from phasewise.workloads.painn.layout import Sizes
+from phasewise.workloads.painn.program import describe_list
+
+Batch = Mapping[str, Tensor]
+
+
+def vesin_list(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """vesin's list, one system after the other: it has no batches; arrays stay where they are (CuPy on a GPU)."""
+    from vesin import NeighborList
+
+    cutoff = Sizes().cutoff
+
+    def to_array(tensor: Tensor) -> Any:
+        if device.type == "cuda":
+            import cupy
+
+            return cupy.from_dlpack(tensor.to(device).contiguous())
+        return tensor.numpy()
+
+    def place(batch: Batch) -> list[tuple[Any, Any, bool]]:
+        starts = batch["start"].tolist()
+        cells = batch.get("cell", torch.zeros(len(starts) - 1, 3, 3, dtype=torch.float64))
+        return [
+            (to_array(batch["positions"][first:last]), to_array(cells[b]), "cell" in batch)
+            for b, (first, last) in enumerate(itertools.pairwise(starts))
+        ]
+
+    search = NeighborList(cutoff=cutoff, full_list=True)
+
+    def step(placed: list[tuple[Any, Any, bool]]) -> list[Any]:
+        return [
+            (search.compute(points=points, box=cell, periodic=periodic, quantities="id", copy=True), len(points))
+            for points, cell, periodic in placed
+        ]
+
+    def outputs(raw: list[Any]) -> dict[str, Tensor]:
+        parts = []
+        for (i, d), atoms in raw:
+            index = torch.as_tensor(i, dtype=torch.int64).cpu()
+            far = torch.as_tensor(d, dtype=torch.float64).cpu()
+            parts.append(
+                (
+                    torch.bincount(index, minlength=atoms),
+                    torch.zeros(atoms, dtype=torch.float64).index_add(0, index, far),
+                )
+            )
+        return {"neighbours": torch.cat([n for n, _ in parts]), "distance": torch.cat([d for _, d in parts])}
+
+    return Program(step=step, place=place, outputs=outputs)
+
+
+def torch_nl_list(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """torch-nl's linked cells, all systems in one batch."""
+    from torch_nl import compute_neighborlist
+    from torch_nl.geometry import compute_distances
+
+    cutoff = Sizes().cutoff
+
+    def place(batch: Batch) -> dict[str, Tensor]:
+        systems = len(batch["start"]) - 1
+        # without a cell it wants one that holds the system
+        empty = 1000 * torch.eye(3, dtype=torch.float64).repeat(systems, 1, 1)
+        cell = batch.get("cell", empty).reshape(-1, 3)
+        return {
+            "pos": batch["positions"].to(device),
+            "cell": cell.to(device),
+            "pbc": torch.full((3 * systems,), "cell" in batch, device=device),
+            "batch": batch["system"].to(device),
+        }
+
+    def step(placed: dict[str, Tensor]) -> dict[str, Tensor]:
+        mapping, _, shifts = compute_neighborlist(cutoff, **placed, self_interaction=False)
+        return {"mapping": mapping, "distance": compute_distances(placed["pos"], mapping, shifts)}
+
+    def outputs(raw: dict[str, Tensor]) -> dict[str, Tensor]:
+        atoms = len(inputs["numbers"])
+        found = describe_list(raw["mapping"][0], raw["distance"][:, None], atoms)
+        return found
+
+    return Program(step=step, place=place, outputs=outputs)

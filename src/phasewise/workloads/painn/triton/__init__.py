@@ -1,0 +1,39 @@
+"""Triton kernels of PaiNN: neighbour lists, messages forward and adjoint, forces, dense layers. Importing this imports nothing.
+
+A atoms, E places for edges, B systems, F features, K radial functions, P parts (F / features of a program). Every function
+answers in plain PyTorch where `device.has_kernels` says no; the plain form stands beside each kernel as `..._plain`. No atomics on
+floats, no waiting for the device, no sizes taken from it: every step can stand in a CUDA graph and repeats its bits.
+
+Lists (positions float64, r float32; an `Edges` of exactly `capacity` places, `overflow` counts what found no place)
+    molecules.find_in_molecules(atoms, cutoff, capacity) -> Edges                     batches of molecules; rows ascend in j
+    boxes.plan_box(cell (3, 3), cutoff, atoms) -> Box                                 on the host, once
+    cells.find_in_box(atoms, box, capacity) -> (Edges, shift (E,) int32, packed)      one periodic box, also thinner than the cutoff
+    prune.prune(atoms, wide, shift | None, cutoff, capacity) -> Edges                 list with skin -> list of now
+    lists.find_plain(atoms, cutoff, capacity) -> Edges                                brute force in PyTorch
+
+What an edge gives to all layers
+    radial.edge_records(r, row_ptr, sizes, slopes=True) -> (record (E, K + 4), slope (E, K + 2))
+    table.build_table(filters, sizes, knots) -> (L, 2 knots, 3F);  table.table_records(r, row_ptr, sizes, knots) -> ((E, 8), (E, 6))
+
+Messages (`filters` is one layer of pack_filter or of build_table; launches: FORWARD_LAUNCHES, ADJOINT_LAUNCHES, choose_launch)
+    message.pack_filter(weight (L * 3F, K), bias (L * 3F,), layers) -> (L, K + 1, 3F)
+    message.message(q (A, F), mu (A, 3, F) | None, x (A, 3F), record, row_ptr, j, filters, launch) -> (q, mu), new tensors
+    adjoint.new_pulls(E, F, A, device, launch) -> (P, E, 3)
+    adjoint.message_adjoint(qbar, mubar, mu | None, x, record, slope, row_ptr, j, filters, pulls, add=, launch=)
+        -> (xbar (A, 3F), mubar (A, 3, F)), None for the first layer; dE/dr of the edges goes into `pulls`
+
+Forces and energies (float64, a fixed order of sums)
+    forces.gather_forces(pulls, edges, strain=False) -> (forces (A, 3), strain gradient of each atom (A, 3, 3) | None)
+    forces.sum_systems(values (A, ...), start) -> (B, ...)
+
+Atoms (precision "tf32x3" by default, or "tf32", "ieee"; launches: ..._LAUNCHES, choose_tile)
+    dense.linear(x, weight, bias, second=, transpose=, silu=, slope_at=, residual=, precision=) -> (y, z | None)
+    update.mix(mu, weight (2F, F), epsilon) -> (VU (A, 3, 2F), norm (A, F), dot (A, F))
+    update.gate(h, weight (3F, F), bias, q, mu | None, VU, dot) -> (q, mu | None, gates (A, 2F));  mu None in the last layer
+    update_adjoint.ungate(qbar, mubar | None, VU, dot, z, weight) -> zbar (A, F)
+    update_adjoint.unmix(qbar, nbar, mubar | None, gates, VU, norm, weight) -> mubar (A, 3, F)
+    readout.read_out(z (A, H), weight (1, H), bias (1,)) -> (energy (A,), zbar (A, H)): both in one kernel
+
+One step of L = 3 layers, pruned, is 3 (list; 7 nodes for a box) + 1 (records) + 16 (forward) + 3 (readout) + 16 (adjoint)
++ 2 (forces, sums) launches.
+"""

@@ -1,0 +1,218 @@
+"""The adjoint of the message, gather-only: each program walks the row of a *sender*.
+
+The list is symmetric, so the edges that a sends along, (i <- a), are the row of a read backwards: W(d) is the same and the
+direction is -u. With r' = R_a - R_i = -r, and qbar = dE/dq and mubar = dE/dmu of the receivers i:
+
+    n_q = qbar_i      n_R = -u . mubar_i      n_mu = mubar_i . mu_a                               (what W * x_a is paired with)
+    xbar_a   += W * (n_q, n_R, n_mu)
+    mubar_a  += (W_mu x_a,mu) mubar_i                                                 (besides mubar_a itself: mu += is a sum)
+    p_(a, i)  = dE/dr' = -(g - h n_R / d) u + (h / d) mubar_i,  g = <x_a * (n_q, n_R, n_mu), W'>,  h = W_R x_aR
+
+where <> and the h terms are summed over features. Then F_a = sum_e (p_rev(e) - p_e) over the row of a (`forces.py`).
+The gather is 4F values an edge (qbar_i, mubar_i); x_a and mu_a are read once a row. The radial part of h mubar is taken off
+feature by feature, so that 3 sums over features an edge are enough where dbar and ubar would need 4.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from phasewise.workloads.painn.triton.device import blocks, has_kernels
+from phasewise.workloads.painn.triton.message import (
+    RowLaunch,
+    basis_size,
+    check_launch,
+    choose_launch,
+    combine_plain,
+    contract,
+    direction_plain,
+    is_table,
+    load_filter,
+    load_pairs,
+    look_up,
+    receivers,
+)
+
+# what there is to choose from: the first is for few atoms, the second for many
+ADJOINT_LAUNCHES = (
+    RowLaunch(block=32, rows=1, unroll=4), RowLaunch(), RowLaunch(block=32), RowLaunch(block=128, unroll=1, warps=4),
+)  # fmt: skip
+
+
+def new_pulls(edges: int, features: int, atoms: int, device: torch.device, launch: RowLaunch | None = None) -> Tensor:
+    """Room for p, (features / block, E, 3): each block of features leaves its own part of the sum."""
+    launch = launch or choose_launch(ADJOINT_LAUNCHES, atoms)
+    return torch.empty((max(1, features // launch.block), edges, 3), dtype=torch.float32, device=device)
+
+
+def message_adjoint(
+    qbar: Tensor, mubar: Tensor, mu: Tensor | None, x: Tensor, record: Tensor, slope: Tensor, row_ptr: Tensor, j: Tensor,
+    filters: Tensor, pulls: Tensor, *, add: bool, launch: RowLaunch | None = None,
+) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    """Gradients (xbar (A, 3F), mubar (A, 3, F)) from those of the message's results; p is written or added to `pulls`.
+
+    Args:
+        qbar, mubar: (A, F), rows contiguous, and (A, 3, F): gradients of the message's q and mu.
+        mu: the mu that the message read; None for the first layer, which needs nothing but `pulls`: x there depends on
+            the element alone. The result is None then.
+        x, record, row_ptr, j, filters: as for `message.message`; slope of `radial.edge_records`.
+        pulls: of `new_pulls`, with the same launch.
+        add: add to what is there (the layers share one sum), or write it.
+        launch: one of ADJOINT_LAUNCHES, the same in every call that shares `pulls`; by default chosen by the atoms.
+    """
+    if not has_kernels(qbar.device, qbar.dtype):
+        return message_adjoint_plain(qbar, mubar, mu, x, record, slope, row_ptr, j, filters, pulls, add=add)
+    atoms, features = qbar.shape
+    launch = launch or choose_launch(ADJOINT_LAUNCHES, atoms)
+    check_launch(launch, features)
+    assert (
+        x.stride(1) == 1
+        and qbar.stride(1) == 1
+        and filters.is_contiguous()
+        and record.is_contiguous()
+        and slope.is_contiguous()
+    )
+    assert pulls.is_contiguous() and pulls.shape[0] == features // launch.block
+    first = mu is None
+    mubar = mubar.contiguous()
+    # what the first layer has not is never touched
+    xbar = qbar if first else torch.empty((atoms, 3 * features), dtype=x.dtype, device=x.device)
+    mubar_out = mubar if first else torch.empty_like(mubar)
+    if atoms:
+        message_adjoint_kernel[(blocks(atoms, launch.rows), features // launch.block)](
+            xbar, mubar_out, pulls, qbar, mubar, qbar if first else mu.contiguous(), x, record.view(torch.int64),
+            slope.view(torch.int64), row_ptr, j, filters, atoms, pulls.shape[1], x.stride(0), qbar.stride(0),
+            COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows,
+            UNROLL=launch.unroll, HAS_MU=not first, ADD=add, num_warps=launch.warps,
+        )  # fmt: skip
+    return None if first else (xbar, mubar_out)
+
+
+def message_adjoint_plain(
+    qbar: Tensor, mubar: Tensor, mu: Tensor | None, x: Tensor, record: Tensor, slope: Tensor, row_ptr: Tensor, j: Tensor,
+    filters: Tensor, pulls: Tensor, *, add: bool,
+) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    """The same in plain PyTorch, any floating dtype; all of p goes into the first part of `pulls`."""
+    features, edges = qbar.shape[1], int(row_ptr[-1])
+    a, i = receivers(row_ptr, edges), j[:edges].long()
+    parts = 2 if mu is None else 3
+    record, slope = record[:edges], slope[:edges]
+    count, columns = basis_size(record), slice(0, parts * features)
+    u, inverse = direction_plain(record)[:, :, None], slope[:, count, None]
+    w, dw = (combine_plain(numbers, record, filters[:, columns]) for numbers in (record, slope))
+    m_r = -(u * mubar[i]).sum(1)
+    n = torch.cat((qbar[i], m_r) + (() if mu is None else ((mubar[i] * mu[a]).sum(1),)), dim=1)
+    g = (x[a, columns] * n * dw).view(edges, parts, features).sum(1)
+    h = w[:, features : 2 * features] * x[a, features : 2 * features]
+    p = (-(g - h * m_r * inverse)[:, None] * u + (h * inverse)[:, None] * mubar[i]).sum(2)
+    if not add:
+        pulls.zero_()
+    pulls[0, :edges] += p
+    if mu is None:
+        return None
+    xbar = torch.zeros_like(x).index_add(0, a, w * n)
+    gate = w[:, 2 * features :] * x[a, 2 * features :]
+    return xbar, mubar.index_add(0, a, gate[:, None] * mubar[i])
+
+
+@triton.jit
+def sum_three(a, b, c, d, e, f):
+    """Three sums at once: their shuffles hide each other's latency."""
+    return a + d, b + e, c + f
+
+
+@triton.jit(do_not_specialize=["atoms", "edges"])
+def message_adjoint_kernel(
+    xbar, mubar_out, pulls, qbar, mubar, mu, x, record, slope, row_ptr, j, filters, atoms, edges, stride_x, stride_q,
+    COUNT: tl.constexpr, TABLE: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    UNROLL: tl.constexpr, HAS_MU: tl.constexpr, ADD: tl.constexpr,
+):  # fmt: skip
+    """ROWS senders, BLOCK features."""
+    first = tl.program_id(0) * ROWS
+    # offsets are 64 bits wide; loop counters are plain ints in the interpreter, so they are added to this
+    wide = tl.full((), 0, tl.int64)
+    f = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    pulls += tl.program_id(1).to(tl.int64) * edges * 3
+    if not TABLE:
+        w_q, w_r, w_m = load_filter(filters + f, COUNT, FEATURES, HAS_MU)
+    for row in range(first, tl.minimum(first + ROWS, atoms)):
+        start = tl.load(row_ptr + row)
+        end = tl.load(row_ptr + row + 1)
+        here = x + (wide + row) * stride_x + f
+        x_q = tl.load(here)
+        x_r = tl.load(here + FEATURES)
+        here = (wide + row) * (3 * FEATURES) + f
+        sum_q = tl.zeros((BLOCK,), tl.float32)
+        sum_r, sum_m = sum_q, sum_q
+        if HAS_MU:
+            x_m = tl.load(x + (wide + row) * stride_x + 2 * FEATURES + f)
+            mu_x = tl.load(mu + here)
+            mu_y = tl.load(mu + here + FEATURES)
+            mu_z = tl.load(mu + here + 2 * FEATURES)
+            sum_x = tl.load(mubar + here)
+            sum_y = tl.load(mubar + here + FEATURES)
+            sum_z = tl.load(mubar + here + 2 * FEATURES)
+        for e0 in range(start, end, UNROLL):
+            # all loads of the turn come before its stores, so that they are in flight together
+            records, slopes, from_q, from_x, from_y, from_z = (), (), (), (), (), ()
+            for step in tl.static_range(UNROLL):
+                e = e0 + step
+                # an edge past the end has records of zeros, and reads its own row
+                valid = e < end
+                if UNROLL > 1:
+                    receiver = tl.load(j + e, mask=valid, other=row).to(tl.int64)
+                else:
+                    receiver = tl.load(j + e).to(tl.int64)
+                records += (load_pairs(record + (wide + e) * ((COUNT + 4) // 2), valid, (COUNT + 4) // 2, UNROLL > 1),)
+                slopes += (load_pairs(slope + (wide + e) * ((COUNT + 2) // 2), valid, (COUNT + 2) // 2, UNROLL > 1),)
+                from_q += (tl.load(qbar + receiver * stride_q + f),)
+                at = mubar + receiver * (3 * FEATURES) + f
+                from_x += (tl.load(at),)
+                from_y += (tl.load(at + FEATURES),)
+                from_z += (tl.load(at + 2 * FEATURES),)
+            for step in tl.static_range(UNROLL):
+                if TABLE:
+                    w_q, w_r, w_m = look_up(filters, f, records[step], COUNT, FEATURES, HAS_MU)
+                u_x, u_y, u_z = records[step][COUNT], records[step][COUNT + 1], records[step][COUNT + 2]
+                inverse = slopes[step][COUNT]
+                n_r = -(from_x[step] * u_x + from_y[step] * u_y + from_z[step] * u_z)
+                g = contract(slopes[step], w_q, COUNT) * (x_q * from_q[step])
+                g += contract(slopes[step], w_r, COUNT) * (x_r * n_r)
+                v_r = contract(records[step], w_r, COUNT)
+                if HAS_MU:
+                    n_m = from_x[step] * mu_x + from_y[step] * mu_y + from_z[step] * mu_z
+                    g += contract(slopes[step], w_m, COUNT) * (x_m * n_m)
+                    v_m = contract(records[step], w_m, COUNT)
+                    sum_q += contract(records[step], w_q, COUNT) * from_q[step]
+                    sum_r += v_r * n_r
+                    sum_m += v_m * n_m
+                    gate = v_m * x_m
+                    sum_x += gate * from_x[step]
+                    sum_y += gate * from_y[step]
+                    sum_z += gate * from_z[step]
+                h = v_r * x_r * inverse
+                along = h * n_r - g
+                p_x, p_y, p_z = tl.reduce(
+                    (along * u_x + h * from_x[step], along * u_y + h * from_y[step], along * u_z + h * from_z[step]),
+                    0, sum_three,
+                )  # fmt: skip
+                valid = e0 + step < end
+                at = pulls + (wide + e0 + step) * 3
+                if ADD:
+                    p_x += tl.load(at, mask=valid, other=0.0)
+                    p_y += tl.load(at + 1, mask=valid, other=0.0)
+                    p_z += tl.load(at + 2, mask=valid, other=0.0)
+                tl.store(at, p_x, mask=valid)
+                tl.store(at + 1, p_y, mask=valid)
+                tl.store(at + 2, p_z, mask=valid)
+        if HAS_MU:
+            tl.store(mubar_out + here, sum_x)
+            tl.store(mubar_out + here + FEATURES, sum_y)
+            tl.store(mubar_out + here + 2 * FEATURES, sum_z)
+            here = (wide + row) * (3 * FEATURES) + f
+            tl.store(xbar + here, sum_q)
+            tl.store(xbar + here + FEATURES, sum_r)
+            tl.store(xbar + here + 2 * FEATURES, sum_m)

@@ -1,0 +1,254 @@
+"""Message passing, forward: filter, gather and segment sum in one pass over each receiver's row.
+
+    W_ij    = sum_n (phi_n f)(d_ij) Wf_n + f(d_ij) bf                                (3F: parts q, R, mu)
+    q_i  += sum_j W_q x_jq            mu_ik += sum_j (W_R x_jR) u_ijk + (W_mu x_jmu) mu_jk
+
+A program owns ROWS receivers and BLOCK features. Its slice of the filter, 3 (K + 1) values a feature, stays in registers
+while it walks its rows: nothing of the size of an edge times a feature is ever written. Sums run in the order of the
+row, one program for each sum: no atomics, the same bits at every run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from phasewise.workloads.painn.triton.device import blocks, has_kernels
+
+
+@dataclass(frozen=True)
+class RowLaunch:
+    """Features and receivers of a program, edges in flight, warps."""
+
+    block: int = 64
+    rows: int = 4
+    unroll: int = 2
+    warps: int = 1
+
+
+# what there is to choose from: the first is for few atoms (many programs), the second for many (few loads of the filter)
+FORWARD_LAUNCHES = (
+    RowLaunch(block=32, rows=1, unroll=4), RowLaunch(), RowLaunch(unroll=1), RowLaunch(block=128, warps=4),
+)  # fmt: skip
+# fewer receivers than this leave multiprocessors idle if a program takes four
+MANY_ATOMS = 2048
+
+
+def choose_launch(launches: tuple[RowLaunch, ...], atoms: int) -> RowLaunch:
+    """The launch for so many atoms, from a list whose first is for few and whose second is for many."""
+    return launches[0] if atoms < MANY_ATOMS else launches[1]
+
+
+def pack_filter(weight: Tensor, bias: Tensor, layers: int) -> Tensor:
+    """Filter weights (L * 3F, K) and biases (L * 3F,) as (L, K + 1, 3F): the bias is the last row of its layer."""
+    rows = torch.cat((weight, bias[:, None]), dim=1)
+    return rows.view(layers, -1, rows.shape[1]).transpose(1, 2).contiguous()
+
+
+def message(
+    q: Tensor, mu: Tensor | None, x: Tensor, record: Tensor, row_ptr: Tensor, j: Tensor, filters: Tensor,
+    launch: RowLaunch | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """q (A, F) and mu (A, 3, F) after the message, new tensors.
+
+    Args:
+        q: (A, F).
+        mu: (A, 3, F), or None for the first layer, where mu is 0 and its part of the filter is not evaluated.
+        x: (A, 3F), or at least its first 2F columns where mu is None; rows contiguous.
+        record: (E, K + 4) of `radial.edge_records`, or (E, 8) of `table.table_records`.
+        row_ptr, j: (A + 1,) and (E,) int32, the list by receiver.
+        filters: (K + 1, 3F), one layer of `pack_filter`; or the table of one layer, (2 knots, 3F), of `table.build_table`.
+        launch: one of FORWARD_LAUNCHES; by default chosen by the number of atoms.
+    """
+    if not has_kernels(q.device, q.dtype):
+        return message_plain(q, mu, x, record, row_ptr, j, filters)
+    atoms, features = q.shape
+    launch = launch or choose_launch(FORWARD_LAUNCHES, atoms)
+    check_launch(launch, features)
+    assert x.stride(1) == 1 and filters.is_contiguous() and record.is_contiguous()
+    q_out = torch.empty_like(q)
+    mu_out = torch.empty((atoms, 3, features), dtype=q.dtype, device=q.device)
+    if atoms:
+        # without mu, its place in the call is taken by q and never read
+        message_kernel[(blocks(atoms, launch.rows), features // launch.block)](
+            q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, record.view(torch.int64),
+            row_ptr, j, filters, atoms, x.stride(0),
+            COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows, UNROLL=launch.unroll,
+            HAS_MU=mu is not None, num_warps=launch.warps,
+        )  # fmt: skip
+    return q_out, mu_out
+
+
+# columns of a record whose filter is looked up: four weights, the direction, the row
+TABLE_RECORD = 8
+
+
+def is_table(record: Tensor) -> bool:
+    """Whether these are records of `table.table_records`: their last number is a row of the table."""
+    return record.shape[1] == TABLE_RECORD
+
+
+def basis_size(record: Tensor) -> int:
+    """How many rows of the filter an edge combines: K + 1, or four neighbours in a table."""
+    return 4 if is_table(record) else record.shape[1] - 3
+
+
+def check_launch(launch: RowLaunch, features: int) -> None:
+    """A program's features must divide F, one warp's width at least."""
+    assert features % launch.block == 0 and launch.block % (32 * launch.warps) == 0, f"{launch} for {features} features"
+
+
+def receivers(row_ptr: Tensor, edges: int) -> Tensor:
+    """Receiver of each place, (E,); places behind the last row belong to nobody and read A."""
+    places = torch.arange(edges, dtype=row_ptr.dtype, device=row_ptr.device)
+    return torch.searchsorted(row_ptr[1:].contiguous(), places, right=True)
+
+
+def message_plain(
+    q: Tensor, mu: Tensor | None, x: Tensor, record: Tensor, row_ptr: Tensor, j: Tensor, filters: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same in plain PyTorch, any floating dtype; waits for the device to learn how many edges there are."""
+    (atoms, features), edges = q.shape, int(row_ptr[-1])
+    i, j = receivers(row_ptr, edges), j[:edges].long()
+    w, u = combine_plain(record[:edges], record[:edges], filters), direction_plain(record[:edges])
+    parts = 2 if mu is None else 3
+    m = (w[:, : parts * features] * x[j, : parts * features]).split(features, dim=1)
+    vector = u[:, :, None] * m[1][:, None]
+    if mu is not None:
+        vector = vector + mu[j] * m[2][:, None]
+    start = q.new_zeros(atoms, 3, features) if mu is None else mu
+    return q.index_add(0, i, m[0]), start.index_add(0, i, vector)
+
+
+def combine_plain(numbers: Tensor, record: Tensor, filters: Tensor) -> Tensor:
+    """sum_n numbers_n filters_n for records or slopes, (E, 3F)."""
+    count = basis_size(record)
+    if not is_table(record):
+        return numbers[:, :count] @ filters
+    row = record[:, 7].long()
+    return sum(numbers[:, n, None] * filters[row + n] for n in range(count))
+
+
+def direction_plain(record: Tensor) -> Tensor:
+    """u, (E, 3)."""
+    return record[:, basis_size(record) :][:, :3]
+
+
+@triton.jit
+def load_columns(base, stride, COUNT: tl.constexpr):
+    """COUNT rows of a matrix, one block of columns each, as a tuple that stays in registers."""
+    columns = ()
+    for n in tl.static_range(COUNT):
+        columns += (tl.load(base + n * stride),)
+    return columns
+
+
+@triton.jit
+def load_filter(base, COUNT: tl.constexpr, FEATURES: tl.constexpr, HAS_MU: tl.constexpr):
+    """COUNT rows of the three parts of a filter; without mu its part is not read."""
+    q = load_columns(base, 3 * FEATURES, COUNT)
+    r = load_columns(base + FEATURES, 3 * FEATURES, COUNT)
+    m = load_columns(base + 2 * FEATURES, 3 * FEATURES, COUNT if HAS_MU else 0)
+    return q, r, m
+
+
+@triton.jit
+def look_up(filters, f, record, COUNT: tl.constexpr, FEATURES: tl.constexpr, HAS_MU: tl.constexpr):
+    """The rows of a table that one edge combines: its record ends with the number of the first of them."""
+    row = record[COUNT + 3].to(tl.int64)
+    return load_filter(filters + row * (3 * FEATURES) + f, COUNT, FEATURES, HAS_MU)
+
+
+@triton.jit
+def load_pairs(base, valid, COUNT: tl.constexpr, MASKED: tl.constexpr):
+    """2 COUNT floats of one edge, the same for all threads, through 8-byte loads; 0 where there is no edge."""
+    numbers = ()
+    for n in tl.static_range(COUNT):
+        # an if, since the branch that is not taken must not be compiled
+        if MASKED:  # noqa: SIM108
+            two = tl.load(base + n, mask=valid, other=0)
+        else:
+            two = tl.load(base + n)
+        numbers += (
+            two.to(tl.int32).to(tl.float32, bitcast=True),
+            (two >> 32).to(tl.int32).to(tl.float32, bitcast=True),
+        )
+    return numbers
+
+
+@triton.jit
+def contract(numbers, columns, COUNT: tl.constexpr):
+    """sum_n numbers_n columns_n: the filter at one distance."""
+    total = columns[0] * numbers[0]
+    for n in tl.static_range(1, COUNT):
+        total += columns[n] * numbers[n]
+    return total
+
+
+@triton.jit(do_not_specialize=["atoms"])
+def message_kernel(
+    q_out, mu_out, q, mu, x, record, row_ptr, j, filters, atoms, stride_x,
+    COUNT: tl.constexpr, TABLE: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    UNROLL: tl.constexpr, HAS_MU: tl.constexpr,
+):  # fmt: skip
+    """ROWS receivers, BLOCK features."""
+    first = tl.program_id(0) * ROWS
+    # offsets are 64 bits wide; loop counters are plain ints in the interpreter, so they are added to this
+    wide = tl.full((), 0, tl.int64)
+    f = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    if not TABLE:
+        w_q, w_r, w_m = load_filter(filters + f, COUNT, FEATURES, HAS_MU)
+    for row in range(first, tl.minimum(first + ROWS, atoms)):
+        start = tl.load(row_ptr + row)
+        end = tl.load(row_ptr + row + 1)
+        sum_q = tl.zeros((BLOCK,), tl.float32)
+        sum_x, sum_y, sum_z = sum_q, sum_q, sum_q
+        for e0 in range(start, end, UNROLL):
+            # all loads of the turn come first, so that they are in flight together
+            numbers, from_q, from_r, from_m, from_x, from_y, from_z = (), (), (), (), (), (), ()
+            for step in tl.static_range(UNROLL):
+                e = e0 + step
+                # an edge past the end has a record of zeros, and reads its own row
+                valid = e < end
+                if UNROLL > 1:
+                    sender = tl.load(j + e, mask=valid, other=row).to(tl.int64)
+                else:
+                    sender = tl.load(j + e).to(tl.int64)
+                numbers += (load_pairs(record + (wide + e) * ((COUNT + 4) // 2), valid, (COUNT + 4) // 2, UNROLL > 1),)
+                at = x + sender * stride_x + f
+                from_q += (tl.load(at),)
+                from_r += (tl.load(at + FEATURES),)
+                if HAS_MU:
+                    from_m += (tl.load(at + 2 * FEATURES),)
+                    at = mu + sender * (3 * FEATURES) + f
+                    from_x += (tl.load(at),)
+                    from_y += (tl.load(at + FEATURES),)
+                    from_z += (tl.load(at + 2 * FEATURES),)
+            for step in tl.static_range(UNROLL):
+                record_e = numbers[step]
+                if TABLE:
+                    w_q, w_r, w_m = look_up(filters, f, record_e, COUNT, FEATURES, HAS_MU)
+                sum_q += contract(record_e, w_q, COUNT) * from_q[step]
+                m_r = contract(record_e, w_r, COUNT) * from_r[step]
+                sum_x += m_r * record_e[COUNT]
+                sum_y += m_r * record_e[COUNT + 1]
+                sum_z += m_r * record_e[COUNT + 2]
+                if HAS_MU:
+                    m_m = contract(record_e, w_m, COUNT) * from_m[step]
+                    sum_x += m_m * from_x[step]
+                    sum_y += m_m * from_y[step]
+                    sum_z += m_m * from_z[step]
+        here = (wide + row) * FEATURES + f
+        tl.store(q_out + here, tl.load(q + here) + sum_q)
+        here = (wide + row) * (3 * FEATURES) + f
+        if HAS_MU:
+            sum_x += tl.load(mu + here)
+            sum_y += tl.load(mu + here + FEATURES)
+            sum_z += tl.load(mu + here + 2 * FEATURES)
+        tl.store(mu_out + here, sum_x)
+        tl.store(mu_out + here + FEATURES, sum_y)
+        tl.store(mu_out + here + 2 * FEATURES, sum_z)

@@ -1,0 +1,76 @@
+"""Shipped frames, and a student that learns from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from phasewise.workloads.painn.data import load_frames
+from phasewise.workloads.painn.distil.teacher import MOLECULES, Recipe, label
+from phasewise.workloads.painn.distil.train import fit_atomref, split_frames, train
+from phasewise.workloads.painn.layout import Sizes
+from phasewise.workloads.painn.weights import load_model
+
+
+def test_frames_of_eight_molecules_of_9_to_49_atoms_are_shipped() -> None:
+    sizes = {}
+    for name, recipe in MOLECULES.items():
+        frames = load_frames(name)
+        assert frames["positions"].shape == (recipe.frames, len(frames["numbers"]), 3)
+        assert np.abs(frames["forces"].sum(1)).max() < 1e-2
+        sizes[name] = len(frames["numbers"])
+    assert len(sizes) >= 6
+    assert min(sizes.values()) == 9
+    assert max(sizes.values()) == 49
+
+
+def test_held_out_frames_are_the_last_of_each_chain() -> None:
+    part, held = split_frames("ethanol")
+    assert len(held["energies"]) == 100
+    assert len(part["energies"]) == 900
+    assert sorted(held["chain"].unique().tolist()) == [0, 1]
+
+
+def test_reference_energies_explain_most_of_the_energy() -> None:
+    parts = {name: split_frames(name)[0] for name in ("ethanol", "uracil")}
+    atomref = fit_atomref(parts)
+    for part in parts.values():
+        rest = part["energies"] - atomref[part["numbers"].long()].sum()
+        assert abs(float(rest.mean())) < 1e-6
+
+
+@pytest.mark.slow
+def test_training_lowers_the_error_and_writes_a_checkpoint(tmp_path) -> None:
+    lines: list[str] = []
+    sizes = Sizes(features=8)
+
+    def errors(steps: int) -> float:
+        found = train(
+            ["ethanol"],
+            sizes,
+            steps=steps,
+            each=2,
+            seed=1,
+            device=torch.device("cpu"),
+            path=tmp_path / "m",
+            report=lines.append,
+        )
+        return found["ethanol"]["force_mae_meV_per_A"]
+
+    first, later = errors(1), errors(60)
+    assert later < first
+    weights, again = load_model(tmp_path / "m")
+    assert again == sizes
+    assert weights["atomref"][8] < -1
+    assert any("0 edges without a place" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_the_teacher_labels_frames_whose_forces_are_slopes_of_its_energy() -> None:
+    pytest.importorskip("tblite", reason="needs the package tblite")
+    pytest.importorskip("rdkit", reason="needs the package rdkit")
+    frames = label("water", Recipe("O", frames=2))
+    assert frames["positions"].shape == (2, 3, 3)
+    assert np.isfinite(frames["forces"]).all()
+    assert frames["energies"].max() < -100

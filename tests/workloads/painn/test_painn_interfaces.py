@@ -1,0 +1,121 @@
+"""ASE, TorchSim and the module that leaves Python: the same energies and forces as the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from phasewise.records.errors import UserError
+from phasewise.workloads.painn import reference
+from phasewise.workloads.painn.data import as_atoms
+from phasewise.workloads.painn.deploy import Potential, PotentialOnEdges
+from phasewise.workloads.painn.evaluator import Evaluator
+from phasewise.workloads.painn.weights import draw_weights
+from workloads.painn.painn_molecules import SMALL, draw_molecule, join, small_weights
+
+
+def expected(batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    atoms = as_atoms(batch)
+    return reference.energy_and_forces(atoms, *reference.find_neighbours(atoms, SMALL.cutoff), small_weights(), SMALL)
+
+
+def as_dict(*counts: int) -> dict[str, torch.Tensor]:
+    atoms = join([draw_molecule(count, seed) for seed, count in enumerate(counts)])
+    return {"positions": atoms.positions, "numbers": atoms.numbers, "system": atoms.system, "start": atoms.start}
+
+
+def test_an_evaluator_plans_once_for_systems_of_a_kind_and_again_for_others() -> None:
+    evaluator = Evaluator(small_weights(), SMALL)
+    for counts in ((9, 5), (9, 5), (4,)):
+        batch = as_dict(*counts)
+        result = evaluator(batch)
+        energy, forces = expected(batch)
+        assert torch.allclose(result.energy, energy, atol=1e-4)
+        assert torch.allclose(result.forces, forces, atol=1e-5)
+    assert evaluator.plans == 2
+
+
+def test_an_evaluator_makes_room_when_atoms_come_closer() -> None:
+    evaluator = Evaluator(small_weights(), SMALL)
+    batch = as_dict(14)
+    evaluator({**batch, "positions": batch["positions"] * 4})
+    result = evaluator(batch)
+    assert torch.allclose(result.forces, expected(batch)[1], atol=1e-5)
+    assert evaluator.plans == 2
+
+
+def test_the_ase_calculator_gives_energy_forces_and_the_slope_of_the_energy_as_stress() -> None:
+    ase = pytest.importorskip("ase", reason="needs the package ase")
+    from phasewise.workloads.painn.ase_calculator import PainnCalculator
+
+    positions, numbers = draw_molecule(12, 1)
+    atoms = ase.Atoms(numbers.numpy(), positions.numpy(), cell=[6.5, 7.0, 8.0], pbc=True)
+    atoms.calc = PainnCalculator(Evaluator(small_weights(), SMALL))
+    stress = atoms.get_stress(voigt=False)
+    ends = []
+    for sign in (-1, 1):
+        strained = atoms.copy()
+        strained.calc = atoms.calc
+        strain = torch.eye(3, dtype=torch.float64)
+        strain[0, 1] += sign * 1e-3
+        strained.set_cell(atoms.cell @ strain.numpy().T, scale_atoms=True)
+        ends.append(strained.get_potential_energy())
+    slope = (ends[1] - ends[0]) / 2e-3 / atoms.get_volume()
+    assert abs(slope - stress[0, 1]) < 2e-5
+    assert abs(atoms.get_forces().sum()) < 1e-5
+
+
+def test_the_ase_calculator_refuses_a_slab() -> None:
+    ase = pytest.importorskip("ase", reason="needs the package ase")
+    from phasewise.workloads.painn.ase_calculator import PainnCalculator
+
+    atoms = ase.Atoms("H2", [[0, 0, 0], [0.8, 0, 0]], cell=[9, 9, 9], pbc=[True, True, False])
+    atoms.calc = PainnCalculator(Evaluator(small_weights(), SMALL))
+    with pytest.raises(UserError, match="all or none"):
+        atoms.get_potential_energy()
+
+
+def test_torchsims_own_validation_passes() -> None:
+    pytest.importorskip("torch_sim", reason="needs the package torch-sim-atomistic")
+    from torch_sim.models.interface import validate_model_outputs
+
+    from phasewise.workloads.painn.torchsim_model import PainnModel
+
+    model = PainnModel(Evaluator(draw_weights(SMALL, 3), SMALL))
+    validate_model_outputs(model, torch.device("cpu"), torch.float64)
+
+
+def test_the_exported_module_takes_other_numbers_of_atoms_and_edges() -> None:
+    module = PotentialOnEdges(small_weights(), SMALL)
+
+    def arguments(*counts: int) -> tuple[torch.Tensor, ...]:
+        batch = as_dict(*counts)
+        i, j, _ = reference.find_neighbours(as_atoms(batch), SMALL.cutoff)
+        offset = torch.zeros(len(i), 3, dtype=torch.float64)
+        numbers, system = batch["numbers"].long(), batch["system"].long()
+        return batch["positions"], numbers, system, i, j, offset, torch.zeros(len(counts))
+
+    a, e, b = (torch.export.Dim(name, min=2, max=100_000) for name in ("atoms", "edges", "systems"))
+    shapes = ({0: a}, {0: a}, {0: a}, {0: e}, {0: e}, {0: e}, {0: b})
+    exported = torch.export.export(module, arguments(9, 5), dynamic_shapes=shapes, strict=False).module()
+    for counts in ((9, 5), (12, 7, 3)):
+        energy, forces = exported(*arguments(*counts))
+        exact = expected(as_dict(*counts))
+        assert torch.allclose(energy, exact[0], atol=1e-4)
+        assert torch.allclose(forces, exact[1], atol=1e-5)
+
+
+def test_the_module_with_its_own_list_agrees() -> None:
+    batch = as_dict(9, 5)
+    module = Potential(small_weights(), SMALL, as_atoms(batch))
+    found = module(**batch)
+    energy, forces = expected(batch)
+    assert torch.allclose(found["energy"], energy, atol=1e-4)
+    assert torch.allclose(found["forces"], forces, atol=1e-5)
+
+
+def test_a_missing_checkpoint_is_named() -> None:
+    with pytest.raises(UserError, match="one of them is missing"):
+        Evaluator.load(Path("nowhere/model"))
