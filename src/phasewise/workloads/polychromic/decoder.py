@@ -1,0 +1,206 @@
+"""Our own decode loop for any Llama-shaped model: `Decoder(weights, sizes, sampling).generate(prompts, lengths, uniforms)`.
+
+    from phasewise.workloads.polychromic.decoder import Decoder, Sizes
+    decoder = Decoder(pack(shape, model.state_dict()).to("cuda", torch.bfloat16), Sizes(prompts=4, replies=3, ...))
+
+The prompts go through PyTorch once, each further token through the kernels of layer_kernels.py (five nodes of a CUDA graph a
+layer) or of all_layers.py (one node for all layers), then logits and sampler: a token never waits for the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from phasewise.kit.graphs import capture
+from phasewise.workloads.polychromic.llama import Forward, rotation
+from phasewise.workloads.polychromic.replies import Replies
+from phasewise.workloads.polychromic.sampling import Sampling, sample
+from phasewise.workloads.polychromic.shared import Sizes, begin, collect, generate_shared, make_buffers
+from phasewise.workloads.polychromic.weights import Weights
+
+__all__ = ["Decoder", "Launch", "Sizes"]
+
+
+# of a head that one half of a rotary pair has at least: what a tensor-core product takes
+FEWEST_FEATURES = 8
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the kernels are cut; the same for every layer."""
+
+    # output features of a program
+    columns: int = 16
+    # of the logits
+    head_columns: int = 64
+    # parts of the inner dimension, one a warp, and features that each takes at a time
+    split: int = 8
+    block: int = 64
+    # keys that a program of the attention sees at a time
+    keys: int = 64
+    attention_warps: int = 4
+    # kernels overlap with the ones before them (Hopper and later)
+    pdl: bool = True
+    # all layers in one kernel, whose programs meet between the steps
+    one_kernel: bool = False
+    # tokens in one graph
+    burst: int = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """Device memory of one token: R rows, D width, F inner."""
+
+    x_RD: Tensor
+    q_RQ: Tensor
+    attended_RQ: Tensor
+    inner_RF: Tensor
+    logits_RV: Tensor
+    # angles of the rotary embedding at every position
+    cosines: Tensor
+    sines: Tensor
+    # index of the last token that was made
+    at: Tensor
+    scratch: Tensor
+    # one a row for the sampler, then one for the kernel of all layers
+    counters: Tensor
+
+
+class Decoder:
+    """Replies to fixed numbers of prompts. Weights are read where they lie: copy new ones into them, then generate."""
+
+    def __init__(self, weights: Weights, sizes: Sizes, sampling: Sampling, launch: Launch | None = None) -> None:
+        self.weights, self.sizes, self.sampling = weights, sizes, sampling
+        device = weights.embed_VD.device
+        self.forward = Forward(weights=weights, sdpa=True)
+        self.buffers = make_buffers(self.forward, sizes)
+        reason = why_not(weights, launch or Launch())
+        self.is_plain = bool(reason)
+        self.fallbacks: tuple[str, ...] = (reason,) if reason else ()
+        if self.is_plain:
+            return
+        self.launch = adapt(launch or Launch(), weights, device)
+        self.workspace = make_workspace(weights, sizes, device)
+        example = {
+            "prompts": torch.zeros(sizes.prompts, sizes.prompt_length, dtype=torch.long, device=device),
+            "lengths": self.buffers.lengths_P.clone(),
+            "uniforms": self.buffers.uniforms_RT.clone(),
+        }
+        self._begin = capture(self._start, example)
+        self._bursts = self._capture_bursts()
+        reasons = {self._begin.reason, *(burst.reason for _, burst in self._bursts)} - {""}
+        self.fallbacks = tuple(f"no CUDA graph: {reason}" for reason in sorted(reasons))
+
+    def generate(
+        self, prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tensor, stop: Callable[[Tensor], bool] | None = None
+    ) -> Replies:
+        """Replies to prompts padded on the right. `stop(tokens so far)` is asked after each burst, if given: it may wait."""
+        buffers = self.buffers
+        if self.is_plain:
+            return generate_shared(
+                self.forward, buffers, prompts_PS, lengths_P, uniforms_RT, self.sampling, sample, ask_host=False
+            )
+        uniforms = uniforms_RT.to(buffers.uniforms_RT.dtype)
+        first_PV = self._begin.call({"prompts": prompts_PS, "lengths": lengths_P, "uniforms": uniforms})
+        made = 1
+        for count, burst in self._bursts:
+            burst.call(self.workspace.at)
+            made += count
+            if stop is not None and stop(buffers.tokens_RT[:, :made]):
+                break
+        return collect(buffers, first_PV.clone())
+
+    def decode(self) -> None:
+        """One token for every row: what a graph holds, in the order in which its nodes run."""
+        from phasewise.workloads.polychromic.token_launch import launch_token
+
+        launch_token(self.weights, self.buffers, self.workspace, self.sizes, self.sampling, self.launch)
+
+    @torch.no_grad()
+    def _start(self, batch: dict[str, Tensor]) -> Tensor:
+        from phasewise.workloads.polychromic.sampler import sample_on_device
+
+        first_PV = begin(
+            self.forward,
+            self.buffers,
+            batch["prompts"],
+            batch["lengths"],
+            batch["uniforms"],
+            self.sampling,
+            sample_on_device,
+        )
+        self.workspace.at.zero_()
+        return first_PV
+
+    def _capture_bursts(self) -> list[tuple[int, object]]:
+        """Graphs of `burst` tokens, and one of the rest; replayed in order they make all tokens after the first."""
+        rest = self.sizes.tokens - 1
+        burst = min(self.launch.burst, max(rest, 1))
+        graphs = {}
+        for count in {burst, rest % burst} - {0}:
+            # warming up must stay inside the caches
+            self.workspace.at.zero_()
+            graphs[count] = capture(partial(self._repeat, count), self.workspace.at, warmup=1)
+            self.workspace.at.zero_()
+        order = [burst] * (rest // burst) + [rest % burst]
+        return [(count, graphs[count]) for count in order if count]
+
+    def _repeat(self, count: int, _: Tensor) -> None:
+        for _turn in range(count):
+            self.decode()
+
+
+def adapt(launch: Launch, weights: Weights, device: torch.device) -> Launch:
+    """`launch` for this GPU and precision: overlapping kernels came with compute capability 9, float32 tiles are twice as large."""
+    overlaps = torch.cuda.get_device_capability(device) >= (9, 0)
+    if weights.embed_VD.dtype is torch.float32:
+        launch = replace(launch, block=min(launch.block, 16), keys=min(launch.keys, 32))
+    return replace(launch, pdl=launch.pdl and overlaps)
+
+
+def why_not(weights: Weights, launch: Launch) -> str:
+    """Why plain PyTorch with shared caches has to decode this model here; "" if the kernels can."""
+    shape, columns = weights.shape, launch.columns
+    if weights.embed_VD.device.type != "cuda":
+        return "no NVIDIA GPU, plain PyTorch with shared caches ran instead"
+    if weights.embed_VD.dtype is torch.float64:
+        return "no kernels in float64, plain PyTorch with shared caches ran instead"
+    if (
+        shape.width % columns
+        or shape.inner % columns
+        or shape.head & (shape.head - 1)
+        or shape.head < 2 * FEWEST_FEATURES
+    ):
+        return f"width and inner size have to be multiples of {columns} and the head size a power of 2, plain PyTorch ran instead"
+    return ""
+
+
+def make_workspace(
+    weights: Weights, sizes: Sizes, device: torch.device, multiprocessors: int | None = None
+) -> Workspace:
+    """Zeroed memory, and the angles of every position that a reply can reach."""
+    from phasewise.workloads.polychromic.sampler import SLOTS, choose_split
+
+    shape, rows, dtype = weights.shape, sizes.rows, weights.embed_VD.dtype
+    if multiprocessors is None:
+        multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+    splits, _, _ = choose_split(rows, shape.vocabulary, multiprocessors)
+    positions = torch.arange(sizes.prompt_length + sizes.tokens, device=device)
+    cosines, sines = rotation(shape, positions, torch.float32)
+    return Workspace(
+        x_RD=torch.zeros(rows, shape.width, device=device),
+        q_RQ=torch.zeros(rows, shape.q_size, dtype=dtype, device=device),
+        attended_RQ=torch.zeros(rows, shape.q_size, dtype=dtype, device=device),
+        inner_RF=torch.zeros(rows, shape.inner, dtype=dtype, device=device),
+        logits_RV=torch.zeros(rows, shape.vocabulary, device=device),
+        cosines=cosines.contiguous(),
+        sines=sines.contiguous(),
+        at=torch.zeros(1, dtype=torch.long, device=device),
+        scratch=torch.zeros(rows * splits * SLOTS, device=device),
+        counters=torch.zeros(rows + 1, dtype=torch.int32, device=device),
+    )

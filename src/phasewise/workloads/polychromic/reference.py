@@ -1,0 +1,100 @@
+"""What every variant is held against: plain PyTorch in float64, one reply after another, on the GPU where there is one.
+
+Outputs of sampled texts are errors of an audit (audit.py), so the reference's are zeros; `first`, the distribution of the first
+token of each reply, and `quality`, the loss on given text, are values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phasewise import Program, Shape
+from phasewise.workloads.polychromic import data, shared, trainer
+from phasewise.workloads.polychromic.diversity import diversity_broadcast
+from phasewise.workloads.polychromic.encoder import encode_each
+from phasewise.workloads.polychromic.learning import assemble
+from phasewise.workloads.polychromic.llama import Forward
+from phasewise.workloads.polychromic.phases import Switches
+from phasewise.workloads.polychromic.pieces import SAMPLING
+from phasewise.workloads.polychromic.replies import first_log_probabilities
+
+
+def choose_device() -> torch.device:
+    """30 layers in float64 take seconds on a CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def diversity() -> Program:
+    """All pairs, and all pairs without each reply."""
+
+    def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        found = [diversity_broadcast(part) for part in batch["e"].split(64)]
+        return {
+            name: torch.cat(parts) for name, parts in zip(("score", "marginals"), zip(*found, strict=True), strict=True)
+        }
+
+    return Program(step=step)
+
+
+def encoder(shape: Shape) -> Program:
+    """One text after another."""
+    weights = data.load_encoder(shape.encoder)[0].to(choose_device(), torch.float64)
+
+    def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        moved = {name: tensor.to(choose_device()) for name, tensor in batch.items()}
+        return {"e": encode_each(weights, moved["tokens"], moved["lengths"])}
+
+    return Program(step=step)
+
+
+def replies(shape: Shape) -> Program:
+    """The distribution of each prompt's next token, and the zeros of a perfect audit."""
+    weights = data.load_model(shape.model)[0].to(choose_device(), torch.float64)
+    forward = Forward(weights=weights)
+    sizes = shared.Sizes(prompts=shape.prompts, replies=1, prompt_length=shape.prompt, tokens=1)
+    buffers = shared.make_buffers(forward, sizes)
+
+    def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        buffers.lengths_P.copy_(batch["lengths"])
+        logits = shared.prefill(forward, buffers, batch["prompts"].to(choose_device()))
+        nothing = torch.zeros_like(batch["uniforms"])
+        return {
+            "first": first_log_probabilities(logits, SAMPLING),
+            "misfit": nothing,
+            "log_probability_error": nothing.clone(),
+        }
+
+    return Program(step=step)
+
+
+def learning(shape: Shape) -> Program:
+    """The trainer's own steps in float64, plain forms throughout; texts that part ways move `quality` far less than the tiers."""
+    device = choose_device()
+    weights = data.load_model(shape.model)[0].to(device, torch.float64)
+    encoder_weights = data.load_encoder(shape.encoder)[0].to(device, torch.float64)
+    # together rather than one by one: the same texts in a fraction of the time
+    switches = Switches(batching="window", encoder_batched=True, diversity="closed", sdpa=True)
+    parts, _ = assemble(switches, weights, encoder_weights, shape)
+    micro_step = trainer.make_micro_step(parts, shape.replies)
+
+    def step(batch: dict[str, Tensor]) -> dict[str, Any]:
+        for index in range(shape.steps):
+            one = {name: tensor[index].to(device) for name, tensor in batch.items()}
+            result = trainer.train_step(parts, micro_step, one)
+        found = {"quality": result["quality"]}
+        if shape.replies:
+            tokens = torch.zeros_like(batch["uniforms"][0])
+            group = tokens.new_zeros(shape.examples)
+            found |= {
+                "misfit": tokens,
+                "log_probability_error": tokens.clone(),
+                "diversity_error": group,
+                "marginal_error": tokens.new_zeros(shape.examples, shape.replies),
+            }
+        return found
+
+    initial = parts.update.state()
+    return Program(step=step, load=lambda _: parts.update.load(initial))

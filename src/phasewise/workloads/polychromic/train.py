@@ -1,0 +1,262 @@
+"""Fine-tune your own model on your own JSONL, stop, resume, export.
+
+    python -m phasewise.workloads.polychromic.train run --model MODEL --data DATA.jsonl --out OUT --steps 100
+    python -m phasewise.workloads.polychromic.train run ...same command...       goes on where it stopped
+    python -m phasewise.workloads.polychromic.train export --out OUT --into FOLDER
+
+Ctrl-C ends after the step at hand and saves. `OUT/log.jsonl` has one line a step, `OUT/checkpoint.pt` the adapters and the
+optimizer, `OUT/options.json` what the run was started with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from phasewise.records.errors import UserError
+from phasewise.workloads.polychromic import trainer
+from phasewise.workloads.polychromic.diversity import diversity_closed
+from phasewise.workloads.polychromic.lora import ALPHA, RANK
+from phasewise.workloads.polychromic.sampling import Sampling
+from phasewise.workloads.polychromic.shared import Sizes
+from phasewise.workloads.polychromic.texts import Example, choose_batch, make_batch, read_examples
+from phasewise.workloads.polychromic.update import LEARNING_RATE, make_update
+from phasewise.workloads.polychromic.users import UserModel, open_encoder, open_model
+
+CHECKPOINT, OPTIONS, LOG = "checkpoint.pt", "options.json", "log.jsonl"
+# of the document's schedule
+WARMUP_SHARE = 0.03
+# options that may differ between a run and its resumption
+FREE = ("steps", "save_every", "device")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "tokenizer.model",
+)
+
+
+@click.group()
+def main() -> None:
+    """LoRA fine-tuning with a semantic diversity that trains."""
+
+
+@main.command()
+@click.option(
+    "--model",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="Hugging Face model folder",
+)
+@click.option(
+    "--data", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True, help="JSONL of examples"
+)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="folder of the run")
+@click.option("--steps", type=click.IntRange(1), default=100, show_default=True, help="optimizer steps in all")
+@click.option("--micro", type=click.IntRange(1), default=2, show_default=True, help="examples of one forward pass")
+@click.option("--accumulate", type=click.IntRange(1), default=8, show_default=True, help="forward passes of one step")
+@click.option("--replies", type=click.IntRange(2), default=3, show_default=True, help="sampled replies an example")
+@click.option("--tokens", type=click.IntRange(1), default=100, show_default=True, help="most tokens of a reply")
+@click.option("--length", type=click.IntRange(4), default=512, show_default=True, help="most tokens of an example")
+@click.option(
+    "--prompt",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    help="most tokens of a prompt that is replied to",
+)
+@click.option("--mode", type=click.Choice(("set_pg", "faithful")), default="set_pg", show_default=True)
+@click.option("--weight", type=float, default=trainer.LAMBDA, show_default=True, help="of the diversity")
+@click.option("--rate", type=float, default=LEARNING_RATE, show_default=True, help="learning rate")
+@click.option("--rank", type=click.IntRange(1), default=RANK, show_default=True, help="of the adapters")
+@click.option("--alpha", type=float, default=ALPHA, show_default=True)
+@click.option("--dropout", type=click.FloatRange(0, 1, max_open=True), default=0.1, show_default=True)
+@click.option("--temperature", type=click.FloatRange(0, min_open=True), default=0.9, show_default=True)
+@click.option("--top-p", type=click.FloatRange(0, 1), default=0.9, show_default=True)
+@click.option("--encoder", default="minilm", show_default=True, help="minilm, own, or the folder of a BERT encoder")
+@click.option(
+    "--decode",
+    type=click.Choice(("own", "library")),
+    default="own",
+    show_default=True,
+    help="own: Llama-shaped models; library: any",
+)
+@click.option("--dtype", type=click.Choice(("auto", "float32", "bfloat16")), default="auto", show_default=True)
+@click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--save-every", type=click.IntRange(1), default=50, show_default=True, help="steps between checkpoints")
+def run(**options: Any) -> None:
+    """Train, or go on where the last run in OUT stopped."""
+    _finish(lambda: train(options))
+
+
+@main.command()
+@click.option(
+    "--out", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True, help="folder of the run"
+)
+@click.option("--into", type=click.Path(file_okay=False, path_type=Path), required=True, help="folder to write")
+def export(out: Path, into: Path) -> None:
+    """Write the merged model: safetensors, torch.export program, tokenizer, and generate.py."""
+    _finish(lambda: export_run(out, into))
+
+
+def train(options: dict[str, Any]) -> int:
+    """Steps done in all."""
+    out: Path = options["out"]
+    out.mkdir(parents=True, exist_ok=True)
+    plain = _remember(options, out)
+    user, examples, embed, device = _open(plain)
+    update = make_update(user.lora, flat=True, rate=options["rate"])
+    done = _resume(update, out)
+    parts = trainer.Parts(
+        forward=user.forward, lora=user.lora, generate=user.generate, embed=embed, diversity=diversity_closed, update=update,
+        micro=options["micro"], together=options["micro"] * options["accumulate"], mode=options["mode"], weight=options["weight"],
+    )  # fmt: skip
+    micro_step = trainer.make_micro_step(parts, options["replies"])
+    stop = _watch_interrupt()
+    click.echo(f"{len(examples)} examples, from step {done}, {user.note}")
+    for step in range(done, options["steps"]):
+        started = time.perf_counter()
+        update.set_rate(schedule(step, options["steps"], options["rate"]))
+        chosen = choose_batch(len(examples), options["micro"] * options["accumulate"], step, options["seed"])
+        batch = make_batch(
+            [examples[index] for index in chosen], step, options["seed"], replies=options["replies"], tokens=options["tokens"],
+            prompt_length=options["prompt"], length=options["length"],
+        )  # fmt: skip
+        # dropout too is the same after a resume
+        torch.manual_seed(options["seed"] * 1_000_003 + step)
+        result = trainer.train_step(parts, micro_step, {name: tensor.to(device) for name, tensor in batch.items()})
+        line = {"step": step, "loss": float(result["loss"]), "quality": float(result["quality"])}
+        line |= {"diversity": float(result["diversity"].mean()), "seconds": time.perf_counter() - started}
+        with (out / LOG).open("a") as log:
+            log.write(json.dumps(line) + "\n")
+        done = step + 1
+        if done % options["save_every"] == 0 or done == options["steps"] or stop():
+            _save(update, done, out)
+            click.echo(f"step {done}: loss {line['loss']:.4f}, diversity {line['diversity']:.4f}, saved")
+        if stop():
+            click.echo("stopped; the same command goes on from here")
+            break
+    return done
+
+
+def schedule(step: int, steps: int, rate: float) -> float:
+    """Linear warm-up over 3 % of the steps, then half a cosine."""
+    warmup = max(1, round(WARMUP_SHARE * steps))
+    if step < warmup:
+        return rate * (step + 1) / warmup
+    return rate * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+
+
+def export_run(out: Path, into: Path) -> None:
+    """The merged model of the last checkpoint in `out`."""
+    if not (out / CHECKPOINT).exists() or not (out / OPTIONS).exists():
+        raise UserError(f"--out {out} holds no checkpoint; run the training first.")
+    plain = json.loads((out / OPTIONS).read_text())
+    user, _, _, _ = _open({**plain, "device": "cpu", "encoder": "none"})
+    user.lora.copy_from(torch.load(out / CHECKPOINT, weights_only=True)["lora"])
+    into.mkdir(parents=True, exist_ok=True)
+    user.export(into)
+    for name in TOKENIZER_FILES:
+        if (Path(plain["model"]) / name).exists():
+            shutil.copyfile(Path(plain["model"]) / name, into / name)
+    click.echo(f"wrote {', '.join(sorted(path.name for path in into.iterdir()))}")
+
+
+def _open(plain: dict[str, Any]) -> tuple[UserModel, list[Example], Any, torch.device]:
+    from transformers import AutoTokenizer
+
+    wanted = plain["device"]
+    device = torch.device("cuda" if wanted == "cuda" or (wanted == "auto" and torch.cuda.is_available()) else "cpu")
+    fast = device.type == "cuda" if plain["dtype"] == "auto" else plain["dtype"] == "bfloat16"
+    model = Path(plain["model"])
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    end = tokenizer.eos_token_id
+    if end is None:
+        raise UserError(f"model {model}: its tokenizer names no end of text; set eos_token in tokenizer_config.json.")
+    sizes = Sizes(
+        prompts=plain["micro"] * plain["accumulate"],
+        replies=plain["replies"],
+        prompt_length=plain["prompt"],
+        tokens=plain["tokens"],
+    )
+    user = open_model(
+        model, sizes, Sampling(plain["temperature"], plain["top_p"]), device, torch.bfloat16 if fast else torch.float32,
+        decode=plain["decode"], rank=plain["rank"], alpha=plain["alpha"], dropout=plain["dropout"],
+    )  # fmt: skip
+    if plain["encoder"] == "none":
+        return user, [], None, device
+    examples = read_examples(Path(plain["data"]), tokenizer, end, plain["length"])
+    return user, examples, open_encoder(plain["encoder"], tokenizer, user, device), device
+
+
+def _remember(options: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Write the options down, or compare them with those that the run was started with."""
+    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items() if name != "out"}
+    plain["data_sha256"] = hashlib.sha256(Path(plain["data"]).read_bytes()).hexdigest()
+    if (out / CHECKPOINT).exists():
+        before = json.loads((out / OPTIONS).read_text())
+        for name, value in plain.items():
+            if name not in FREE and before.get(name) != value:
+                raise UserError(
+                    f"{out} was started with {name} {before.get(name)!r}, now it is {value!r}; use the same, or another --out."
+                )
+    (out / OPTIONS).write_text(json.dumps(plain, indent=1) + "\n")
+    return plain
+
+
+def _resume(update: Any, out: Path) -> int:
+    """Load the checkpoint and cut the log to it; the number of steps done."""
+    if not (out / CHECKPOINT).exists():
+        (out / LOG).unlink(missing_ok=True)
+        return 0
+    saved = torch.load(out / CHECKPOINT, weights_only=True)
+    update.load(saved)
+    done = int(saved["done"])
+    lines = (out / LOG).read_text().splitlines()[:done]
+    (out / LOG).write_text("".join(f"{line}\n" for line in lines))
+    return done
+
+
+def _save(update: Any, done: int, out: Path) -> None:
+    state = {name: tensor.cpu() for name, tensor in update.state().items() if not name.startswith("grad/")}
+    part = out / f"{CHECKPOINT}.part"
+    torch.save({**state, "done": torch.tensor(done)}, part)
+    # a killed run never leaves half a checkpoint
+    part.replace(out / CHECKPOINT)
+
+
+def _watch_interrupt() -> Any:
+    """A function that says whether Ctrl-C was pressed; a second one ends at once."""
+    pressed: list[int] = []
+
+    def note(number: int, _: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    signal.signal(signal.SIGINT, note)
+    return lambda: bool(pressed)
+
+
+def _finish(work: Any) -> None:
+    try:
+        work()
+    except UserError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

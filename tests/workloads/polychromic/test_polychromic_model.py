@@ -1,0 +1,145 @@
+"""The plain model, the caches, the adapters and the sampler against what is known of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from phasewise.workloads.polychromic import sampling, shared
+from phasewise.workloads.polychromic.decoder import Decoder
+from phasewise.workloads.polychromic.diversity import (
+    diversity_broadcast,
+    diversity_closed,
+    normalise_marginals,
+    pairwise_matrix,
+)
+from phasewise.workloads.polychromic.encoder import TINY_ENCODER, draw_encoder, encode, pack_encoder, unpack_encoder
+from phasewise.workloads.polychromic.llama import Forward, hidden_states
+from phasewise.workloads.polychromic.lora import draw_flat, make_lora, merge
+from phasewise.workloads.polychromic.replies import generate_growing, is_live, join_replies, reply_logits
+from phasewise.workloads.polychromic.weights import SMOLLM2, TINY, ModelShape, draw_weights, pack, unpack
+
+CPU = torch.device("cpu")
+SIZES = shared.Sizes(prompts=2, replies=3, prompt_length=9, tokens=5)
+
+
+@pytest.fixture(scope="module")
+def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    prompts = torch.randint(3, TINY.vocabulary, (2, 9), generator=generator)
+    return prompts, torch.tensor([9, 4]), torch.rand(6, 5, dtype=torch.float64, generator=generator)
+
+
+@pytest.fixture(scope="module")
+def forward() -> Forward:
+    weights = draw_weights(TINY).to(CPU, torch.float64)
+    return Forward(weights=weights, lora=make_lora(TINY, draw_flat(TINY), CPU, torch.float64))
+
+
+def test_smollm2_has_the_parameters_of_its_model_card() -> None:
+    assert SMOLLM2.layers * SMOLLM2.layer_parameters + SMOLLM2.vocabulary * 576 + 61 * 576 == 134_515_008
+
+
+@torch.no_grad()
+def test_every_way_of_generating_gives_the_same_replies(forward: Forward, batch) -> None:
+    chosen = sampling.Sampling()
+    one = generate_growing(forward, *batch, chosen, 1)
+    buffers = shared.make_buffers(forward, SIZES)
+    merged = merge(forward.weights, forward.lora)
+    others = (
+        generate_growing(forward, *batch, chosen, 3),
+        generate_growing(forward, *batch, chosen, 6),
+        shared.generate_shared(forward, buffers, *batch, chosen, sampling.sample, ask_host=True),
+        Decoder(merged, SIZES, chosen).generate(*batch),
+    )
+    for other in others:
+        assert torch.equal(other.tokens_RT, one.tokens_RT)
+        assert torch.allclose(other.log_probabilities_RT, one.log_probabilities_RT, atol=1e-10)
+        assert torch.allclose(other.first_PV, one.first_PV, atol=1e-10)
+
+
+@torch.no_grad()
+def test_log_probabilities_of_a_reply_are_those_of_one_pass_over_prompt_and_reply(forward: Forward, batch) -> None:
+    prompts, lengths, _ = batch
+    found = generate_growing(forward, *batch, sampling.Sampling(), 6)
+    log_p = (reply_logits(forward, prompts, lengths, found.tokens_RT) / 0.9).log_softmax(-1)
+    own = log_p.gather(-1, found.tokens_RT[..., None])[..., 0]
+    live = is_live(found.tokens_RT)
+    assert torch.allclose(own[live], found.log_probabilities_RT[live], atol=1e-10)
+
+
+def test_replies_are_joined_to_their_prompts_without_the_padding() -> None:
+    joined, live = join_replies(torch.tensor([[7, 8, 0]]), torch.tensor([2]), torch.tensor([[5, 2, 9]]))
+    assert joined.tolist() == [[7, 8, 5, 2, 9, 0]]
+    # 5 and the end of text count, what follows does not
+    assert live.tolist() == [[False, True, True, False, False]]
+
+
+def test_the_model_is_the_library_s() -> None:
+    pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
+    from phasewise.workloads.polychromic.library import generate_greedy, make_library_model, pack_library_model
+
+    weights = draw_weights(TINY)
+    model = make_library_model(weights)
+    tokens = torch.randint(3, TINY.vocabulary, (2, 11), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        wanted = model(input_ids=tokens).logits
+        found = hidden_states(Forward(weights=weights), tokens) @ weights.head_VD.T
+        assert torch.allclose(found, wanted, atol=1e-4)
+        lengths = torch.tensor([11, 6])
+        mine = generate_growing(Forward(weights=weights), tokens, lengths, torch.rand(2, 8), sampling.GREEDY, 2)
+    assert torch.equal(mine.tokens_RT, generate_greedy(model, tokens, lengths, 8))
+    assert torch.equal(pack_library_model(model).qkv_LOD, weights.qkv_LOD)
+
+
+def test_packing_and_unpacking_are_inverse() -> None:
+    for shape in (TINY, ModelShape(layers=1, width=8, heads=2, kv_heads=1, head=4, inner=6, vocabulary=11, tied=False)):
+        weights = draw_weights(shape)
+        again = pack(shape, unpack(weights))
+        assert all(
+            torch.equal(getattr(again, name), tensor) for name, tensor in vars(weights).items() if name != "shape"
+        )
+    encoder = draw_encoder(TINY_ENCODER)
+    again = pack_encoder(TINY_ENCODER, unpack_encoder(encoder))
+    assert all(torch.equal(getattr(again, name), tensor) for name, tensor in vars(encoder).items() if name != "shape")
+
+
+def test_the_encoder_is_the_library_s() -> None:
+    pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
+    from phasewise.workloads.polychromic.library import make_encoder_model
+
+    weights = draw_encoder(TINY_ENCODER)
+    tokens = torch.randint(3, 211, (2, 9), generator=torch.Generator().manual_seed(1))
+    lengths = torch.tensor([9, 5])
+    mask = (torch.arange(9) < lengths[:, None]).long()
+    with torch.no_grad():
+        hidden = make_encoder_model(weights)({"input_ids": tokens, "attention_mask": mask})["token_embeddings"]
+    mean = (hidden * mask[..., None]).sum(1) / lengths[:, None]
+    assert torch.allclose(encode(weights, tokens, lengths), mean / mean.norm(dim=-1, keepdim=True), atol=2e-6)
+
+
+def test_a_sampled_token_fits_and_its_neighbour_does_not() -> None:
+    p = torch.tensor([[0.1, 0.4, 0.3, 0.2]], dtype=torch.float64)
+    u = torch.tensor([0.5], dtype=torch.float64)
+    # of the nucleus {1, 2, 3}, u = 0.5 of 0.9 falls into the second
+    assert sampling.pick(p, u, 0.85).item() == 2
+    assert sampling.misfit(p, torch.tensor([2]), u, 0.85, 1e-9).item() == 0
+    assert sampling.misfit(p, torch.tensor([1]), u, 0.85, 1e-9).item() == pytest.approx(0.5 - 4 / 9)
+    assert sampling.misfit(p, torch.tensor([0]), u, 0.85, 1e-9).item() == 1
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+def test_the_closed_form_is_the_mean_of_all_pairs_and_its_marginals_those_without_each(n: int) -> None:
+    e = torch.nn.functional.normalize(torch.randn(4, n, 12, dtype=torch.float64), dim=-1)
+    for found, exact in zip(diversity_closed(e), diversity_broadcast(e), strict=True):
+        assert torch.allclose(found, exact, atol=1e-12)
+
+
+def test_the_matrix_of_the_document_s_own_test_is_the_library_s_formula() -> None:
+    e = torch.randn(10, 384, generator=torch.Generator().manual_seed(0))
+    unit = e / e.norm(dim=-1, keepdim=True)
+    assert torch.allclose(pairwise_matrix(unit), 1 - unit @ unit.T, atol=1e-4)
+
+
+def test_normalised_marginals_have_mean_zero() -> None:
+    assert torch.allclose(normalise_marginals(torch.randn(3, 5)).mean(-1), torch.zeros(3), atol=1e-6)
