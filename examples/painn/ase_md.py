@@ -4,7 +4,7 @@
     python examples/painn/ase_md.py my_molecule.xyz        # any file that ASE reads
     python examples/painn/ase_md.py CCO --model my/checkpoint
 
-The shipped student knows H, C, N and O as GFN2-xTB sees them; for anything else bring your own checkpoint (import_schnetpack.py).
+The student (made by distil.train) knows H, C, N and O as GFN2-xTB sees them; for anything else bring your own checkpoint (import_schnetpack.py).
 """
 
 from __future__ import annotations

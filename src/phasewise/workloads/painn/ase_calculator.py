@@ -4,7 +4,7 @@ from ase.build import molecule
 from phasewise.workloads.painn.ase_calculator import PainnCalculator
 
 atoms = molecule("CH3CH2OH")
-atoms.calc = PainnCalculator()           # the shipped student; PainnCalculator("my/model", device="cuda")
+atoms.calc = PainnCalculator()           # the student; PainnCalculator("my/model", device="cuda")
 atoms.get_forces()
 """
 

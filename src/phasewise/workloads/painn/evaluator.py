@@ -51,7 +51,7 @@ class Evaluator:
 
     @classmethod
     def load(cls, path: Path = STUDENT, device: torch.device | str = "cpu") -> Evaluator:
-        """A checkpoint written by `weights.save_model`; by default the shipped student."""
+        """A checkpoint written by `weights.save_model`; by default the student."""
         return cls(*load_model(path), device)
 
     def __call__(self, batch: dict[str, Tensor]) -> Result:

@@ -18,7 +18,7 @@ from torch import Tensor
 from phasewise.records.errors import UserError
 from phasewise.workloads.painn.layout import Sizes, Weights, weight_shapes
 
-# the shipped student; a retrained one gets another number, so that what was measured with the old one is measured again
+# the student that distil.train writes; a retrained one gets another number, so that what was measured with the old one is measured again
 STUDENT = Path(__file__).parent / "student" / "painn-gfn2-1"
 # features of the student; models of other widths are for trying things out, with seeded weights
 STUDENT_FEATURES = 128
@@ -86,7 +86,10 @@ def load_model(path: Path) -> tuple[dict[str, Tensor], Sizes]:
 
     description = path.with_suffix(".json")
     if not description.exists() or not path.with_suffix(".safetensors").exists():
-        raise UserError(f"{path}: a checkpoint is {path.name}.json and {path.name}.safetensors; one of them is missing")
+        raise UserError(
+            f"{path}: a checkpoint is {path.name}.json and {path.name}.safetensors; one of them is missing, make the "
+            "student with python -m phasewise.workloads.painn.distil.train, or name a checkpoint of your own"
+        )
     sizes = Sizes(**json.loads(description.read_text())["sizes"])
     weights = {name: tensor.double() for name, tensor in load_file(path.with_suffix(".safetensors")).items()}
     check_weights(weights, sizes, str(path))
