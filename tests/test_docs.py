@@ -6,6 +6,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,9 +17,7 @@ from phasewise.records.finding import FindingId
 
 @pytest.fixture(scope="module")
 def readme():
-    from conftest import ROOT
-
-    return (ROOT / "README.md").read_text()
+    return (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def test_every_subcommand_is_in_the_readme_and_has_help(readme):
