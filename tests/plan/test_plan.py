@@ -58,6 +58,13 @@ def test_a_workload_for_gpus_is_left_out_on_a_cpu(repository):
         plan_runs(parse_configuration(plain, schema, "t"), repository, CPU)
 
 
+def test_a_case_is_exported_of_its_last_kept_variant_only(repository):
+    planned = {plan.variant: plan for plan in plan_contract(repository, "two_cases").variants}
+    assert (planned["01-vectorised"].exported, planned["02-inplace"].exported) == (("rows",), ("scale",))
+    assert planned["00-baseline"].exported == ()
+    assert plan_contract(repository, "two_cases", capture="all").variants[0].exported is None
+
+
 def test_planning_imports_no_torch_and_takes_well_under_a_second(repository):
     code = (
         "import sys, time\n"

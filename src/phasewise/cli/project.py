@@ -70,7 +70,8 @@ def load_variant(layout: Layout, workload: str, run: str, variant: str) -> Varia
 def load_captures(layout: Layout, planned: VariantPlan) -> VariantPlan:
     """The plan with what is to be captured and exported of it; raises RecordError."""
     captures = read(layout.records(planned.workload, planned.run, planned.variant) / "capture.plan.json", CapturePlan)
-    return msgspec.structs.replace(planned, profilers=captures.profilers, exporters=captures.exporters)
+    wanted = {"profilers": captures.profilers, "exporters": captures.exporters, "exported": captures.exported}
+    return msgspec.structs.replace(planned, **wanted)
 
 
 def load_machine(layout: Layout, device: str) -> Machine:

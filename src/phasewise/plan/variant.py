@@ -73,6 +73,7 @@ def plan_variant(context: RunContext, stack: Stack, variant: Variant) -> Variant
         checks=checks,
         profilers=_profilers(context, stack, variant),
         exporters=_exporters(context, stack, variant),
+        exported=_exported(context, stack, variant),
         seed=context.configuration.seed,
         lock=context.lock,
         sources=_digest_variant(context, variant, checks),
@@ -148,6 +149,13 @@ def _exporters(context: RunContext, stack: Stack, variant: Variant) -> tuple[str
         return ()
     is_top = variant.name in stack.tops.values()
     return context.configuration.exporters if is_top or context.configuration.capture == "all" else ()
+
+
+def _exported(context: RunContext, stack: Stack, variant: Variant) -> tuple[str, ...] | None:
+    """The cases in which this is the last kept variant; None where all variants are exported."""
+    if context.configuration.capture == "all":
+        return None
+    return tuple(case for case in variant.places if stack.tops[case] == variant.name)
 
 
 def _is_end(stack: Stack, variant: Variant) -> bool:

@@ -119,6 +119,8 @@ class VariantPlan(Record, frozen=True, kw_only=True):
     # what profile and export do for this variant; on disk in a `CapturePlan` of its own
     profilers: tuple[str, ...] = ("torch",)
     exporters: tuple[str, ...] = ()
+    # the cases that are exported; None is all
+    exported: tuple[str, ...] | None = None
     seed: int = 0
     # digest of the one lock file, and of the definitions that this variant can reach
     lock: str
@@ -131,6 +133,7 @@ class CapturePlan(Record, frozen=True, kw_only=True):
     schema: int = SCHEMA
     profilers: tuple[str, ...] = ()
     exporters: tuple[str, ...] = ()
+    exported: tuple[str, ...] | None = None
 
 
 class PlannedRisk(Record, frozen=True, kw_only=True):
