@@ -116,6 +116,15 @@ def test_two_runs_in_one_folder_are_kept_apart_and_a_dead_one_leaves_nothing(tmp
     os.close(hold_lock(tmp_path))
 
 
+def test_validations_share_the_machine_and_no_measurement_runs_beside_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
+    with hold_machine("h200", shared=True), hold_machine("h200", shared=True):
+        other = os.open(tmp_path / "phasewise-h200.lock", os.O_RDWR)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(other)
+
+
 def test_two_runs_on_one_machine_measure_one_after_the_other(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
     with hold_machine("h200"):

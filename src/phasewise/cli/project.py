@@ -90,8 +90,11 @@ def load_all(layout: Layout, story: RunPlan, file: str, kind: type[R]) -> dict[s
 
 
 @contextlib.contextmanager
-def hold_machine(device: str) -> Iterator[None]:
-    """Wait until no other Phasewise run on this machine measures, then keep others out."""
+def hold_machine(device: str, *, shared: bool = False) -> Iterator[None]:
+    """Wait until no other Phasewise run on this machine measures, then keep others out.
+
+    What takes no times is `shared`: any number of such jobs run side by side, and none beside a measurement.
+    """
     folder = Path(os.environ.get("PHASEWISE_LOCK_DIR", tempfile.gettempdir()))
     path = folder / f"phasewise-{device}.lock"
     try:
@@ -105,7 +108,7 @@ def hold_machine(device: str) -> Iterator[None]:
         waited = time.monotonic()
         while True:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if time.monotonic() >= waited:

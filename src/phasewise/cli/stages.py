@@ -101,7 +101,7 @@ def validate(workload: str, run: str, variant: str) -> None:
     from phasewise.validate import validate_variant
 
     must_fit(f"validate {variant}", layout, 25 * len(planned.cases))
-    with hold_machine(story.device):
+    with hold_machine(story.device, shared=True):
         record = validate_variant(
             planned,
             load_all(layout, story, "plan.json", VariantPlan),
