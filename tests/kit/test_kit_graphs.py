@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 
@@ -104,3 +106,53 @@ def test_a_captured_step_follows_fresh_inputs_and_a_failed_capture_falls_back() 
         waiting = capture(lambda x: x * x.sum().item(), torch.rand(4, device="cuda"))
         assert waiting.reason.startswith("the capture failed: ")
         assert waiting.call(torch.ones(4, device="cuda")).tolist() == [4, 4, 4, 4]
+
+
+@pytest.mark.gpu
+def test_a_failed_capture_leaves_random_numbers_streams_memory_and_other_graphs_as_they_were() -> None:
+    own = torch.Generator("cuda").manual_seed(0)
+    x = torch.ones(4, device="cuda")
+    earlier = capture(lambda x: x + torch.rand(4, device="cuda"), x)
+    assert earlier.is_graph, earlier.reason
+
+    def wait(x: torch.Tensor) -> torch.Tensor:
+        # 64 MiB that only the capture allocates
+        held = torch.rand(2**24, device="cuda", generator=own) if torch.cuda.is_current_stream_capturing() else x
+        return x * held.sum().item() + torch.rand(4, device="cuda")
+
+    def reserve() -> int:
+        gc.collect()
+        torch.cuda.empty_cache()
+        return torch.cuda.memory_reserved()
+
+    stream, before = torch.cuda.current_stream(), reserve()
+    failed = capture(wait, x, generators=(own,))
+    assert failed.reason.startswith("the capture failed: ")
+    assert torch.cuda.current_stream() == stream
+    assert reserve() < before + 2**25
+    assert torch.equal(x, torch.ones(4, device="cuda"))
+    torch.manual_seed(1)
+    drawn = [torch.rand(4, device="cuda"), torch.rand(4, device="cuda", generator=own), failed.call(x) - 4]
+    torch.manual_seed(1)
+    assert torch.equal(drawn[0], torch.rand(4, device="cuda"))
+    assert all(bool(((numbers >= 0) & (numbers <= 1)).all()) for numbers in drawn)
+    assert not torch.equal(earlier.call(x).clone(), earlier.call(x))
+    later = capture(lambda x: x + torch.rand(4, device="cuda", generator=own), x, generators=(own,))
+    assert later.is_graph, later.reason
+    assert not torch.equal(later.call(x).clone(), later.call(x))
+
+
+@pytest.mark.gpu
+def test_a_step_that_raises_only_while_captured_falls_back_and_so_does_one_in_place() -> None:
+    def step(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        drawn = batch["x"] + torch.rand(4, device="cuda")
+        if torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("not in a graph")
+        return drawn
+
+    batch = {"x": torch.ones(4, device="cuda")}
+    for make in (capture, capture_in_place):
+        failed = make(step, batch)
+        assert failed.reason == "the capture failed: not in a graph"
+        assert bool((failed.call(batch) >= 1).all())
+    assert capture(lambda batch: batch["x"] + 1, batch).is_graph

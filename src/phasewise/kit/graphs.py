@@ -9,6 +9,8 @@ A captured step reads and writes fixed memory, so
   (`zero_grad(set_to_none=False)` inside the step) or are None when the capture begins;
 - the step must not wait for the device (`.item()`, `.cpu()`, printing a tensor), nor branch on its values;
 - the warm-up really runs the step: load the state afterwards if it trains.
+
+A capture that fails leaves nothing behind: random numbers, streams and other graphs go on as before.
 """
 
 from __future__ import annotations
@@ -48,15 +50,9 @@ def capture(
     device = next(leaf.device for leaf in pytree.tree_leaves(static) if isinstance(leaf, torch.Tensor) and leaf.is_cuda)
     with torch.cuda.device(device):
         _warm_up(step, static, warmup)
-        graph = torch.cuda.CUDAGraph()
-        for generator in generators:
-            graph.register_generator_state(generator)
         try:
-            # thread_local: another thread, such as one that pins memory for a loader, may go on calling CUDA
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                outputs = step(static)
+            graph, outputs = _record(step, static, device, generators)
         except RuntimeError as error:
-            torch.cuda.synchronize()
             return Captured(step, f"the capture failed: {_first_line(error)}")
 
     def replay(batch: Any) -> Any:
@@ -91,7 +87,6 @@ def capture_in_place(
     try:
         graphs[_lie_of(example)] = _capture_at(step, example, device, warmup)
     except RuntimeError as error:
-        torch.cuda.synchronize()
         return Captured(step, f"the capture failed: {_first_line(error)}")
 
     def call(batch: dict[str, torch.Tensor]) -> Any:
@@ -124,11 +119,48 @@ def _capture_at(
 ) -> tuple[torch.cuda.CUDAGraph, Any]:
     with torch.cuda.device(device):
         _warm_up(step, batch, warmup)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            outputs = step(batch)
         # what was captured has not run
-        return graph, outputs
+        return _record(step, batch, device)
+
+
+def _record(
+    step: Callable[[Any], Any], batch: Any, device: torch.device, generators: Sequence[torch.Generator] = ()
+) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """One call of `step` as a graph. Where that fails, stream, memory and generators are as before when the error leaves."""
+    pool = torch.cuda.graph_pool_handle()
+    try:
+        # a capture that fails leaves its own stream the current one
+        with torch.cuda.stream(torch.cuda.current_stream(device)):
+            return _run_into_graph(lambda: step(batch), generators, pool)
+    except RuntimeError:
+        torch.cuda.synchronize(device)
+        _give_back(pool, device)
+        # generators stay in the state of a capture until one succeeds: no number could be drawn, nor a graph with some replayed
+        count = torch.zeros((), device=device)
+        _run_into_graph(lambda: count.add_(1), generators, torch.cuda.graph_pool_handle())
+        raise
+
+
+def _run_into_graph(
+    work: Callable[[], Any], generators: Sequence[torch.Generator], pool: Any
+) -> tuple[torch.cuda.CUDAGraph, Any]:
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    # thread_local: another thread, such as one that pins memory for a loader, may go on calling CUDA
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        outputs = work()
+    return graph, outputs
+
+
+def _give_back(pool: Any, device: torch.device) -> None:
+    """Let the allocator free the memory of a capture that failed; without this it would be held for good."""
+    try:
+        torch._C._cuda_endAllocateToPool(device.index, pool)
+    except RuntimeError:
+        # the capture itself ended, and only the step raised: its graph gives the pool back
+        return
+    torch._C._cuda_releasePool(device.index, pool)
 
 
 def _why_not(example: Any) -> str:
