@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -10,6 +13,7 @@ from phasewise import Unsupported
 from phasewise.tensors import all_same_bits
 from phasewise.workloads.lior import program
 from phasewise.workloads.lior.eager import measure_lior
+from phasewise.workloads.lior.ends import convert_states
 from phasewise.workloads.lior.phases import workload
 from phasewise.workloads.lior.retrieval import mix_in, split_half
 from phasewise.workloads.lior.switches import CAPTURED, Switches
@@ -138,6 +142,24 @@ def test_two_halves_hold_a_float32_and_their_three_products_its_product() -> Non
     split, single = (float((mix_in(kind, weights, right) - exact).abs().max()) for kind in ("split", "float16"))
     assert split < 1e-6
     assert single > 50 * split
+
+
+@pytest.mark.parametrize("name", ["baseline", "one-copy"])
+def test_a_program_gives_its_memory_back_as_soon_as_it_is_dropped(name: str) -> None:
+    made = build(Switches(**VARIANTS[name]), make_shape(feedback=True))
+    held = weakref.ref(made.state()["metric"])
+    gc.disable()
+    try:
+        del made
+        assert held() is None
+    finally:
+        gc.enable()
+
+
+def test_compiled_ends_keep_the_lower_halves_of_the_states() -> None:
+    states = torch.randn(30, 20, generator=torch.Generator().manual_seed(0))
+    compiled = torch.compile(convert_states, fullgraph=True, dynamic=False)
+    assert torch.equal(compiled("split", states), convert_states("split", states))
 
 
 @pytest.mark.parametrize(("kind", "due"), [("every-10", [10, 20]), ("adaptive", [50, 100])])

@@ -83,9 +83,14 @@ def mix_in(kind: str, weights: Tensor, states: Tensor) -> Tensor:
 
 
 def split_half(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """A float32 tensor as two float16 ones whose sum it is."""
-    high = tensor.to(torch.float16)
-    return high, (tensor - high.float()).to(torch.float16)
+    """A float32 tensor as two float16 ones whose sum it is.
+
+    The upper half is rounded in its bits: torch.compile drops a cast to float16 and back, which would leave no lower half.
+    """
+    bits = tensor.float().view(torch.int32)
+    # float16 keeps 10 of the 23 bits of a float32's fraction
+    high = ((bits + (1 << 12)) & -(1 << 13)).view(torch.float32)
+    return high.to(torch.float16), (tensor - high).to(torch.float16)
 
 
 def multiply_half(left: Tensor, right: Tensor) -> Tensor:

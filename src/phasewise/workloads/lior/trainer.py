@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -27,17 +27,17 @@ MOST_LINES = 1024
 METRICS = ("lior", "curvature", "speed")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Trainer:
     """A trainer on its device. `run(batch)` is one window pair; everything else is there to look at it."""
 
     run: Callable[[dict[str, Tensor]], dict[str, Tensor]]
     window: Window
     # lines of (step, LIoR, curvature, speed) of the last windows, newest last
-    progress: deque[tuple[int, float, float, float]] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
+    progress: deque[tuple[int, float, float, float]]
     # (3, P): LIoR, curvature and speed of the last window, on the host once the device is done
-    host: Tensor | None = None
-    fallbacks: tuple[str, ...] = ()
+    host: Tensor | None
+    fallbacks: tuple[str, ...]
 
 
 def open_trainer(
@@ -53,24 +53,22 @@ def open_trainer(
     set_precision()
     memory = place_memory(inputs, device)
     window, fallbacks = choose_window(switches, memory, sizes, device)
-    trainer = Trainer(window.run, window, fallbacks=fallbacks)
-    on_host = switches.metrics == "window"
+    on_host, pinned = switches.metrics == "window", device.type == "cuda"
     lines = _count_lines(switches, sizes)
-    if on_host:
-        pinned = device.type == "cuda"
-        trainer.host = torch.zeros(3, sizes.phases, pin_memory=pinned, dtype=memory.metric.dtype)
-    history = torch.zeros(lines, 3, pin_memory=device.type == "cuda") if on_host and lines else None
+    host = torch.zeros(3, sizes.phases, pin_memory=pinned, dtype=memory.metric.dtype) if on_host else None
+    history = torch.zeros(lines, 3, pin_memory=pinned) if on_host and lines else None
+    progress: deque[tuple[int, float, float, float]] = deque(maxlen=MOST_LINES)
 
     def run(batch: dict[str, Tensor]) -> dict[str, Tensor]:
         if switches.engine == "eager" or not has_kernel(device):
             report = eager.run_window(memory, batch, sizes, switches, note)
         else:
             report = window.run(batch)
-        copy_to_host(report, trainer.host, history)
+        copy_to_host(report, host, history)
         return report
 
     def note(step: int, lior: float, curvature: float, speed: float) -> None:
-        trainer.progress.append((step, lior, curvature, speed))
+        progress.append((step, lior, curvature, speed))
         log.debug("step %d: LIoR %.4f R %.4f spd %.4f", step, lior, curvature, speed)
 
     step = run
@@ -82,9 +80,9 @@ def open_trainer(
         assert example is not None, "a graph is captured from an example"
         step, reason = capture_window(run, window, example, warmup)
         if reason:
-            trainer.fallbacks = (*trainer.fallbacks, f"cuda-graph: {reason}")
-    trainer.run = _with_cleanup(step, switches.cleanup, device)
-    return trainer
+            fallbacks = (*fallbacks, f"cuda-graph: {reason}")
+    # no function above holds the trainer: a cycle would keep a dropped one's memory until Python looks for cycles
+    return Trainer(_with_cleanup(step, switches.cleanup, device), window, progress, host, fallbacks)
 
 
 def choose_window(
