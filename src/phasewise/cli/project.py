@@ -70,8 +70,13 @@ def load_variant(layout: Layout, workload: str, run: str, variant: str) -> Varia
 def load_captures(layout: Layout, planned: VariantPlan) -> VariantPlan:
     """The plan with what is to be captured and exported of it; raises RecordError."""
     captures = read(layout.records(planned.workload, planned.run, planned.variant) / "capture.plan.json", CapturePlan)
-    wanted = {"profilers": captures.profilers, "exporters": captures.exporters, "exported": captures.exported}
-    return msgspec.structs.replace(planned, **wanted)
+    return msgspec.structs.replace(
+        planned,
+        profilers=captures.profilers,
+        exporters=captures.exporters,
+        exported=captures.exported,
+        nsight=captures.nsight,
+    )
 
 
 def load_machine(layout: Layout, device: str) -> Machine:

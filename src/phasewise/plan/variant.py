@@ -73,7 +73,8 @@ def plan_variant(context: RunContext, stack: Stack, variant: Variant) -> Variant
         checks=checks,
         profilers=_profilers(context, stack, variant),
         exporters=_exporters(context, stack, variant),
-        exported=_exported(context, stack, variant),
+        exported=_cases_on_top(context, stack, variant),
+        nsight=_watched(context, stack, variant),
         seed=context.configuration.seed,
         lock=context.lock,
         sources=_digest_variant(context, variant, checks),
@@ -151,11 +152,19 @@ def _exporters(context: RunContext, stack: Stack, variant: Variant) -> tuple[str
     return context.configuration.exporters if is_top or context.configuration.capture == "all" else ()
 
 
-def _exported(context: RunContext, stack: Stack, variant: Variant) -> tuple[str, ...] | None:
-    """The cases in which this is the last kept variant; None where all variants are exported."""
+def _cases_on_top(context: RunContext, stack: Stack, variant: Variant) -> tuple[str, ...] | None:
+    """The cases in which this is the last kept variant; None where all are captured."""
     if context.configuration.capture == "all":
         return None
     return tuple(case for case in variant.places if stack.tops[case] == variant.name)
+
+
+def _watched(context: RunContext, stack: Stack, variant: Variant) -> tuple[str, ...] | None:
+    """The cases that the Nsight tools capture: where it is the last kept, and the baseline's first."""
+    on_top = _cases_on_top(context, stack, variant)
+    if on_top is None or variant.kind is not Kind.BASELINE:
+        return on_top
+    return tuple(dict.fromkeys((next(iter(variant.places)), *on_top)))
 
 
 def _is_end(stack: Stack, variant: Variant) -> bool:

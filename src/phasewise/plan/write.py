@@ -32,5 +32,7 @@ def write_plans(planned: PlannedRun, layout: Layout) -> None:
 def split_plan(plan: VariantPlan) -> tuple[VariantPlan, CapturePlan]:
     """What validate and measure depend on, and what only profile and export do."""
     tools = tuple(name for name in plan.profilers if name in GATE_TOOLS)
-    captures = CapturePlan(profilers=plan.profilers, exporters=plan.exporters, exported=plan.exported)
-    return msgspec.structs.replace(plan, profilers=tools, exporters=(), exported=None), captures
+    captures = CapturePlan(
+        profilers=plan.profilers, exporters=plan.exporters, exported=plan.exported, nsight=plan.nsight
+    )
+    return msgspec.structs.replace(plan, profilers=tools, exporters=(), exported=None, nsight=None), captures

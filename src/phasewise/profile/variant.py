@@ -75,7 +75,8 @@ def _profile_case(
     plan: VariantPlan, case: str, machine: Machine, root: Path, captures: Path, profile_one: ProfileCase
 ) -> CaseProfile:
     found = profile_one(plan, case, root, captures, machine)
-    if found.failure is not None or not {"nsys", "ncu"} & set(plan.profilers):
+    watched = plan.nsight is None or case in plan.nsight
+    if found.failure is not None or not watched or not {"nsys", "ncu"} & set(plan.profilers):
         return found
     kept: list[Capture] = []
     changes: dict[str, Any] = {}

@@ -119,8 +119,9 @@ class VariantPlan(Record, frozen=True, kw_only=True):
     # what profile and export do for this variant; on disk in a `CapturePlan` of its own
     profilers: tuple[str, ...] = ("torch",)
     exporters: tuple[str, ...] = ()
-    # the cases that are exported; None is all
+    # the cases that are exported, and those that the Nsight tools capture; None is all
     exported: tuple[str, ...] | None = None
+    nsight: tuple[str, ...] | None = None
     seed: int = 0
     # digest of the one lock file, and of the definitions that this variant can reach
     lock: str
@@ -134,6 +135,7 @@ class CapturePlan(Record, frozen=True, kw_only=True):
     profilers: tuple[str, ...] = ()
     exporters: tuple[str, ...] = ()
     exported: tuple[str, ...] | None = None
+    nsight: tuple[str, ...] | None = None
 
 
 class PlannedRisk(Record, frozen=True, kw_only=True):
