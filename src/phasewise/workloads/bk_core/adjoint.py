@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from phasewise.workloads.bk_core.fused import load_step, split_couplings
-from phasewise.workloads.bk_core.lanes import LANES, fetch, from_left, from_right, pick, put, unweave
+from phasewise.workloads.bk_core.lanes import LANES, fetch, fetch_couplings, from_left, from_right, pick, put, unweave
 from phasewise.workloads.bk_core.moebius import (
     chunk_product,
     count_affine_hops,
@@ -190,8 +190,7 @@ def _redo(
         leaves = _run_left(f, r, none, CHUNK)
         v_in = spread_affine_left(slope, leaves, v_edge, tl.minimum(count_affine_hops(slope), LANES - 1))
         g_in = from_right(g, g_edge)
-        b_tile = fetch(b, stride_bn, first, length - 1, 0.0, CHUNK)
-        c_tile = fetch(c, stride_cn, first, length - 1, 0.0, CHUNK)
+        b_tile, c_tile = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
         v, total = _finish(
             grad_a, grad_b, grad_c, b_tile, c_tile, m, f, r, parts, v_in, g_in, first, low, high, length, total,
             CHUNK, CAUSAL, COUPLINGS, SHARED,
@@ -245,8 +244,7 @@ def gradient_kernel(
             end = tl.where(step + 1 < steps, length, 0)
             next_a = fetch(a, stride_an, first + stride, end, energy + 1.0, CHUNK)
             next_w = fetch(w_row, stride_wn, first + stride, 2 * end, 0.0, 2 * CHUNK)
-            b_tile = fetch(b, stride_bn, first, length - 1, 0.0, CHUNK)
-            c_tile = fetch(c, stride_cn, first, length - 1, 0.0, CHUNK)
+            b_tile, c_tile = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
             k, left = split_couplings(b_tile * c_tile, b, c, stride_bn, stride_cn, first, length, CHUNK)
             p, survives = chunk_product(x, k, left, eta, CHUNK)
             hops = count_hops(survives)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from phasewise.workloads.bk_core.lanes import LANES, fetch, from_left, from_right, pick, put, unweave
+from phasewise.workloads.bk_core.lanes import LANES, fetch, fetch_couplings, from_left, from_right, pick, put, unweave
 from phasewise.workloads.bk_core.moebius import (
     chunk_product,
     count_hops,
@@ -41,8 +41,8 @@ def split_couplings(tile, b, c, stride_bn, stride_cn, first, length, CHUNK: tl.c
 def load_step(a, b, c, stride_an, stride_bn, stride_cn, energy, first, length, CHUNK: tl.constexpr):
     """Re alpha, k and k_{s-1} of 32 chunks; 1 and 0 outside of the row."""
     x = unweave(fetch(a, stride_an, first, length, energy + 1.0, CHUNK) - energy, CHUNK)
-    couplings = fetch(b, stride_bn, first, length - 1, 0.0, CHUNK) * fetch(c, stride_cn, first, length - 1, 0.0, CHUNK)
-    k, left = split_couplings(couplings, b, c, stride_bn, stride_cn, first, length, CHUNK)
+    b_tile, c_tile = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
+    k, left = split_couplings(b_tile * c_tile, b, c, stride_bn, stride_cn, first, length, CHUNK)
     return x, k, left
 
 
@@ -156,6 +156,82 @@ def _redo(
         mu_in = (pick(end[0], LANES - 1), pick(end[1], LANES - 1))
 
 
+@triton.jit
+def _walk(
+    out, a, b, c, stride_an, stride_bn, stride_cn, energy, eta, length, chunks,
+    CHUNK: tl.constexpr, CAUSAL: tl.constexpr, PTX: tl.constexpr,
+):  # fmt: skip
+    """A whole row, 32 chunks a step; returns whether a step's right end could not be seen.
+
+    mu is carried from step to step. tau enters a step through the products of the next one, which are made a step ahead.
+    """
+    zero = tl.zeros((LANES,), tl.float32)
+    none = (zero, zero)
+    mu_in = none
+    steps = (chunks + LANES - 1) // LANES
+    unseen = chunks < 0
+    x, k, left = load_step(a, b, c, stride_an, stride_bn, stride_cn, energy, 0, length, CHUNK)
+    p, survives = chunk_product(x, k, left, eta, CHUNK)
+    hops = count_hops(survives)
+    for step in range(steps):
+        tau_in = none
+        later_x, later_k, later_left, later_p, later_hops = x, k, left, p, hops
+        if step + 1 < steps:
+            later_x, later_k, later_left = load_step(
+                a, b, c, stride_an, stride_bn, stride_cn, energy, (step + 1) * LANES, length, CHUNK
+            )
+            later_p, survives = chunk_product(later_x, later_k, later_left, eta, CHUNK)
+            later_hops = count_hops(survives)
+            if not CAUSAL:
+                _, tau = spread(later_p, none, none, tl.minimum(later_hops, LANES) - 1, False, True, PTX)
+                leaves = hop_left(later_p, tau, PTX)
+                tau_in = (pick(leaves[0], 0), pick(leaves[1], 0))
+                # the last step sees the row's end
+                unseen = unseen | ((later_hops >= LANES) & (step + 2 < steps))
+        mu, tau = spread(p, mu_in, tau_in, tl.minimum(hops, LANES - 1), True, not CAUSAL, PTX)
+        re, im, last = replay(x, k, left, mu, tau, eta, CHUNK, CAUSAL, PTX)
+        put(out, interleave(re, im, CHUNK), step * LANES, 0, chunks, 2 * length, 2 * CHUNK)
+        mu_in = (pick(last[0], LANES - 1), pick(last[1], LANES - 1))
+        x, k, left, p, hops = later_x, later_k, later_left, later_p, later_hops
+    return unseen
+
+
+@triton.jit
+def _walk_part(
+    out, a, b, c, stride_an, stride_bn, stride_cn, energy, eta, length, chunks, low, high,
+    CHUNK: tl.constexpr, VIEW: tl.constexpr, CAUSAL: tl.constexpr, PTX: tl.constexpr,
+):  # fmt: skip
+    """Chunks low .. high - 1 of a row; returns whether VIEW chunks on either side were too few.
+
+    A step sees its right end through its last VIEW lanes, whose results the next step makes again; the first one also
+    looks back.
+    """
+    right: tl.constexpr = 0 if CAUSAL else VIEW
+    stride: tl.constexpr = LANES - right
+    zero = tl.zeros((LANES,), tl.float32)
+    none = (zero, zero)
+    mu_in = none
+    first = low - VIEW
+    steps = 1 + (tl.maximum(tl.minimum(high + right, chunks) - first - LANES, 0) + stride - 1) // stride
+    unseen = chunks < 0
+    for step in range(steps):
+        x, k, left = load_step(a, b, c, stride_an, stride_bn, stride_cn, energy, first, length, CHUNK)
+        p, survives = chunk_product(x, k, left, eta, CHUNK)
+        hops = count_hops(survives)
+        # what lies beyond a row's end is known, and so is what comes from the step before
+        closed = (first + LANES >= chunks) | CAUSAL
+        begun = (first <= 0) | (step > 0)
+        unseen = unseen | ((hops > VIEW) & ((closed & begun) == 0))
+        mu, tau = spread(p, mu_in, none, tl.minimum(hops, LANES - 1), True, not CAUSAL, PTX)
+        re, im, last = replay(x, k, left, mu, tau, eta, CHUNK, CAUSAL, PTX)
+        seen = tl.where(closed, LANES, stride)
+        put(out, interleave(re, im, CHUNK), first, tl.maximum(first, low), tl.minimum(high, first + seen),
+            2 * length, 2 * CHUNK)  # fmt: skip
+        mu_in = (pick(last[0], stride - 1), pick(last[1], stride - 1))
+        first += stride
+    return unseen
+
+
 @triton.jit(do_not_specialize=["chunks", "span", "stride_z"])
 def diagonal_kernel(
     out, states, a, b, c, z, energy, eta, length, chunks, span,
@@ -178,39 +254,13 @@ def diagonal_kernel(
         _redo(out, states, a, b, c, stride_an, stride_bn, stride_cn, energy, eta, length, chunks, low, high,
               CHUNK, CAUSAL, SHARP, PTX)  # fmt: skip
     else:
-        right: tl.constexpr = 0 if CAUSAL else VIEW
-        stride: tl.constexpr = LANES - right
-        zero = tl.zeros((LANES,), tl.float32)
-        none = (zero, zero)
-        mu_in = (zero, zero)
-        # a part that is not the whole row also looks back, once
-        first = low if ALONE else low - VIEW
-        steps = 1 + (tl.maximum(tl.minimum(high + right, chunks) - first - LANES, 0) + stride - 1) // stride
-        unproven = low < 0
-        next_a = fetch(a, stride_an, first, length, energy + 1.0, CHUNK)
-        next_b = fetch(b, stride_bn, first, length - 1, 0.0, CHUNK)
-        next_c = fetch(c, stride_cn, first, length - 1, 0.0, CHUNK)
-        for step in range(steps):
-            x = unweave(next_a - energy, CHUNK)
-            k, left = split_couplings(next_b * next_c, b, c, stride_bn, stride_cn, first, length, CHUNK)
-            # asked for here, so that they arrive while this step computes
-            end = tl.where(step + 1 < steps, length, 0)
-            next_a = fetch(a, stride_an, first + stride, end, energy + 1.0, CHUNK)
-            next_b = fetch(b, stride_bn, first + stride, end - 1, 0.0, CHUNK)
-            next_c = fetch(c, stride_cn, first + stride, end - 1, 0.0, CHUNK)
-            p, survives = chunk_product(x, k, left, eta, CHUNK)
-            hops = count_hops(survives)
-            # what lies beyond a row's end is known, and so is what comes from the step before
-            closed = (first + LANES >= chunks) | CAUSAL
-            begun = (first <= 0) | (step > 0)
-            unproven = unproven | ((hops > VIEW) & ((closed & begun) == 0))
-            mu, tau = spread(p, mu_in, none, tl.minimum(hops, LANES - 1), True, not CAUSAL, PTX)
-            re, im, last = replay(x, k, left, mu, tau, eta, CHUNK, CAUSAL, PTX)
-            seen = tl.where(closed, LANES, stride)
-            put(out, interleave(re, im, CHUNK), first, tl.maximum(first, low), tl.minimum(high, first + seen),
-                2 * length, 2 * CHUNK)  # fmt: skip
-            mu_in = (pick(last[0], stride - 1), pick(last[1], stride - 1))
-            first += stride
-        if unproven:
+        if ALONE:
+            unseen = _walk(
+                out, a, b, c, stride_an, stride_bn, stride_cn, energy, eta, length, chunks, CHUNK, CAUSAL, PTX
+            )
+        else:
+            unseen = _walk_part(out, a, b, c, stride_an, stride_bn, stride_cn, energy, eta, length, chunks, low, high,
+                                CHUNK, VIEW, CAUSAL, PTX)  # fmt: skip
+        if unseen:
             _redo(out, states, a, b, c, stride_an, stride_bn, stride_cn, energy, eta, length, chunks, low, high,
                   CHUNK, CAUSAL, SHARP, PTX)  # fmt: skip

@@ -50,11 +50,33 @@ def fetch(pointer, stride, first, length, other, WIDTH: tl.constexpr):
 
 
 @triton.jit
+def fetch_couplings(b, c, stride_bn, stride_cn, first, length, WIDTH: tl.constexpr):
+    """Tiles of the couplings b and c, of which there are length - 1; 0 outside of the row.
+
+    A mask that ends at an odd place keeps loads from being wide, and only a row's last tile needs one.
+    """
+    if ((first + LANES) * WIDTH < length) & (first >= 0):
+        at = positions(first, WIDTH).to(tl.int64)
+        b_tile, c_tile = tl.load(b + at * stride_bn), tl.load(c + at * stride_cn)
+    else:
+        b_tile = fetch(b, stride_bn, first, length - 1, 0.0, WIDTH)
+        c_tile = fetch(c, stride_cn, first, length - 1, 0.0, WIDTH)
+    return b_tile, c_tile
+
+
+@triton.jit
 def put(pointer, columns, first, low, high, length, WIDTH: tl.constexpr):
-    """Write the chunks low <= chunk < high of a contiguous row of `length` values."""
-    at = positions(first, WIDTH)
+    """Write the chunks low <= chunk < high of a contiguous row of `length` values.
+
+    In pieces of 16 values: the lanes exchange fewer of them than for a wider one.
+    """
+    PIECE: tl.constexpr = 16 if WIDTH > 16 else WIDTH
     chunk = first + tl.arange(0, LANES)[:, None]
-    tl.store(pointer + at, weave(columns, WIDTH), mask=(chunk >= low) & (chunk < high) & (at < length))
+    wanted = (chunk >= low) & (chunk < high)
+    for piece in tl.static_range(WIDTH // PIECE):
+        at = chunk * WIDTH + (piece * PIECE + tl.arange(0, PIECE)[None, :])
+        values = weave(columns[piece * PIECE : (piece + 1) * PIECE], PIECE)
+        tl.store(pointer + at, values, mask=wanted & (at < length))
 
 
 @triton.jit
