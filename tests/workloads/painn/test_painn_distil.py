@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
 
 from phasewise.workloads.painn.data import load_frames
 from phasewise.workloads.painn.distil.teacher import MOLECULES, Recipe, label
-from phasewise.workloads.painn.distil.train import fit_atomref, split_frames, train
+from phasewise.workloads.painn.distil.train import fit_atomref, measure_errors, place_frames, split_frames, train
 from phasewise.workloads.painn.layout import Sizes
-from phasewise.workloads.painn.weights import load_model
+from phasewise.workloads.painn.weights import STUDENT, STUDENT_FEATURES, choose_weights, load_model
 
 
 def test_frames_of_eight_molecules_of_9_to_49_atoms_are_shipped() -> None:
@@ -38,6 +40,30 @@ def test_reference_energies_explain_most_of_the_energy() -> None:
     for part in parts.values():
         rest = part["energies"] - atomref[part["numbers"].long()].sum()
         assert abs(float(rest.mean())) < 1e-6
+
+
+def test_the_shipped_student_has_the_errors_that_are_on_record() -> None:
+    weights, sizes = load_model(STUDENT)
+    assert sizes.features == STUDENT_FEATURES
+    held = {key: value if key == "numbers" else value[:32] for key, value in split_frames("ethanol")[1].items()}
+    single = {name: tensor.float() for name, tensor in weights.items()}
+    frames = place_frames(held, weights["atomref"], torch.device("cpu"))
+    _, found = measure_errors(single, sizes, frames, at_a_time=8)
+    recorded = json.loads(STUDENT.with_suffix(".json").read_text())["held_out"]["ethanol"]["force_mae_meV_per_A"]
+    assert found == pytest.approx(recorded, rel=0.2)
+
+
+def test_the_readme_quotes_the_errors_of_the_student() -> None:
+    readme = (STUDENT.parents[1] / "README.md").read_text()
+    held_out = json.loads(STUDENT.with_suffix(".json").read_text())["held_out"]
+    assert held_out.keys() == MOLECULES.keys()
+    for name, errors in held_out.items():
+        assert f"| {name} | {errors['energy_mae_meV']} | {errors['force_mae_meV_per_A']} |" in readme
+
+
+def test_cases_of_full_width_take_the_student() -> None:
+    weights, _ = choose_weights(STUDENT_FEATURES)
+    assert torch.equal(weights["embedding"], load_model(STUDENT)[0]["embedding"])
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from torch import Tensor
 from phasewise.records.errors import UserError
 from phasewise.workloads.painn.layout import Sizes, Weights, weight_shapes
 
-# the student that distil.train writes; a retrained one gets another number, so that what was measured with the old one is measured again
+# the student that distil.train wrote; a retrained one gets another number, so that what was measured with the old one is measured again
 STUDENT = Path(__file__).parent / "student" / "painn-gfn2-1"
 # features of the student; models of other widths are for trying things out, with seeded weights
 STUDENT_FEATURES = 128
@@ -47,14 +47,9 @@ def draw_weights(sizes: Sizes, seed: int) -> dict[str, Tensor]:
     return weights
 
 
-def has_student() -> bool:
-    """Whether the trained checkpoint is there."""
-    return STUDENT.with_suffix(".safetensors").exists()
-
-
 def choose_weights(features: int) -> tuple[dict[str, Tensor], Sizes]:
     """The student where it has this width, else seeded weights; float64."""
-    if features == STUDENT_FEATURES and has_student():
+    if features == STUDENT_FEATURES:
         return load_model(STUDENT)
     sizes = Sizes(features=features)
     return draw_weights(sizes, seed=0), sizes
@@ -87,8 +82,8 @@ def load_model(path: Path) -> tuple[dict[str, Tensor], Sizes]:
     description = path.with_suffix(".json")
     if not description.exists() or not path.with_suffix(".safetensors").exists():
         raise UserError(
-            f"{path}: a checkpoint is {path.name}.json and {path.name}.safetensors; one of them is missing, make the "
-            "student with python -m phasewise.workloads.painn.distil.train, or name a checkpoint of your own"
+            f"{path}: a checkpoint is {path.name}.json and {path.name}.safetensors, and one of them is missing; name it "
+            f"without its ending, or take the student, {STUDENT}"
         )
     sizes = Sizes(**json.loads(description.read_text())["sizes"])
     weights = {name: tensor.double() for name, tensor in load_file(path.with_suffix(".safetensors")).items()}
