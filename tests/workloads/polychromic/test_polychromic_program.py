@@ -9,7 +9,8 @@ import torch
 
 from phasewise import CheckContext, Program, Shape, Unsupported
 from phasewise.run.case import copy_to_cpu, fill_defaults
-from phasewise.workloads.polychromic import checks, program
+from phasewise.workloads.polychromic import checks, program, replies
+from phasewise.workloads.polychromic.llama import run_layers
 from phasewise.workloads.polychromic.phases import Switches, workload
 from phasewise.workloads.polychromic.pieces import refuse_long
 from phasewise.workloads.polychromic.tiers import ALL_OF_IT
@@ -64,9 +65,45 @@ def test_the_whole_stack_in_float32_agrees_with_float64(case: str) -> None:
     compare(case, EXACT, 5e-4)
 
 
+def test_a_reply_takes_as_many_forward_passes_as_it_has_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = []
+    monkeypatch.setattr(replies, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
+    built = make_context("replies", {}).build()
+    shape, batch = size("replies"), program.make_inputs("replies", size("replies"), 0)
+    drawn = built.step(built.place(batch))["replies"].tokens_RT
+    assert replies.is_live(drawn).all(), "a seed without an early end"
+    assert len(passes) == shape.prompts * shape.replies * shape.tokens
+
+
 @pytest.mark.parametrize("case", ["train-step", "replies", "encode", "diversity"])
 def test_the_baseline_agrees_with_float64(case: str) -> None:
     compare(case, {}, 5e-4)
+
+
+def test_a_step_of_many_is_as_many_steps_of_one() -> None:
+    shape = SMALL["many-steps"]
+    one_by_one = Shape(**{**shape, "steps": 1})
+    switches = Switches(**EXACT)
+    batch = program.make_inputs("many-steps", shape, 0)
+    many = program.build(switches, batch, "many-steps", shape, CPU)
+    single = program.build(switches, batch, "train-step", one_by_one, CPU)
+    many.step(many.place(batch))
+    for index in range(shape.steps):
+        single.step(single.place({name: tensor[index : index + 1] for name, tensor in batch.items()}))
+    assert many.state()["steps"] == shape.steps
+    for name, tensor in single.state().items():
+        assert torch.allclose(many.state()[name], tensor, atol=1e-7), name
+
+
+def test_a_wrong_loss_of_the_last_of_many_steps_is_noticed() -> None:
+    shape = SMALL["many-steps"]
+    batch = program.make_inputs("many-steps", shape, 0)
+    built = program.build(Switches(), batch, "many-steps", shape, CPU)
+    raw = built.step(built.place(batch))
+    assert abs(float(built.outputs(raw)["quality_error"])) < 1e-5
+    # the loss at the adapters before the first step: the last ones are not the same
+    raw["own/before"] = torch.zeros_like(raw["own/before"]) + 0.05
+    assert abs(float(built.outputs(raw)["quality_error"])) > 1e-3
 
 
 def test_bfloat16_stays_within_its_tolerance() -> None:
@@ -150,6 +187,20 @@ def test_a_step_of_minutes_is_refused_on_a_gpu_with_its_reason() -> None:
     with pytest.raises(Unsupported, match="4800 forward passes one after another"):
         refuse_long(Switches(), shape, shape.examples, torch.device("cuda"))
     refuse_long(Switches(**ALL_OF_IT), shape, shape.examples, torch.device("cuda"))
+
+
+@pytest.mark.parametrize(
+    ("case", "switches"),
+    [("train-step", {}), ("decode", {"batching": "window"}), ("replies", {"decode_graph": True})],
+)
+def test_forms_that_a_case_is_there_for_are_not_refused(case: str, switches: dict) -> None:
+    shape = workload.cases[case].full
+    refuse_long(Switches(**switches), shape, shape.get("examples", shape.get("prompts")), torch.device("cuda"))
+
+
+def test_shapes_of_slow_baselines_are_not_refused() -> None:
+    for shape in workload.cases["replies"].baseline_at["full"]:
+        refuse_long(Switches(), shape, shape.prompts, torch.device("cuda"))
 
 
 def test_the_floor_of_a_reply_is_the_reading_of_all_weights_for_each_token() -> None:

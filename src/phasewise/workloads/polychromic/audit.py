@@ -24,6 +24,8 @@ from phasewise.workloads.polychromic.weights import Weights
 
 # rows of the vocabulary whose weights are widened at a time
 HEAD_ROWS = 8192
+# prompts whose layers are computed together: a layer is small beside the logits of one reply
+TOGETHER = 4
 # probability by which a program of this precision may be off at the edge of the nucleus
 SLACK = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 2e-2}
 
@@ -38,44 +40,63 @@ class Widened:
         return self.stacked[layer].double()
 
 
+def widen(weights: Weights, flat_lora: Tensor | None) -> Forward:
+    """The model in float64, each layer when it is asked for."""
+    layers: Any = {
+        name: Widened(getattr(weights, name))
+        for name in ("qkv_LOD", "out_LDQ", "gate_up_LFD", "down_LDF", "norm_attention_LD", "norm_inner_LD")
+    }
+    lora = None if flat_lora is None else make_lora(weights.shape, flat_lora, weights.embed_VD.device, torch.float64)
+    return Forward(weights=replace(weights, norm_D=weights.norm_D.double(), **layers), lora=lora, sdpa=True)
+
+
+def hidden_states_in_double(forward: Forward, tokens_BS: Tensor) -> Tensor:
+    """(B, S) token ids, padded on the right -> (B, S, D) of a widened model."""
+    x = functional.embedding(tokens_BS, forward.weights.embed_VD).double()
+    angles = rotation(forward.weights.shape, torch.arange(tokens_BS.shape[1], device=x.device), x.dtype)
+    return run_layers(x, forward, *angles, lambda _, q, k, v: attend(q, k, v, None, sdpa=True))
+
+
+def logits_in_double(weights: Weights, hidden: Tensor) -> Tensor:
+    """Logits (..., V), a part of the vocabulary at a time."""
+    return torch.cat([hidden @ part.double().T for part in weights.head_VD.split(HEAD_ROWS)], dim=-1)
+
+
 @torch.no_grad()
 def audit_replies(
     weights: Weights, flat_lora: Tensor | None, prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tensor,
     tokens_RT: Tensor, log_probabilities_RT: Tensor, sampling: Sampling, slack: float,
 ) -> dict[str, Tensor]:  # fmt: skip
     """`misfit` and `log_probability_error` (R, T), both 0 for exact arithmetic."""
-    layers: Any = {
-        name: Widened(getattr(weights, name))
-        for name in ("qkv_LOD", "out_LDQ", "gate_up_LFD", "down_LDF", "norm_attention_LD", "norm_inner_LD")
-    }
-    shape, device = weights.shape, weights.embed_VD.device
-    lora = None if flat_lora is None else make_lora(shape, flat_lora, device, torch.float64)
-    forward = Forward(weights=replace(weights, norm_D=weights.norm_D.double(), **layers), lora=lora, sdpa=True)
     replies, new = len(tokens_RT) // len(prompts_PS), tokens_RT.shape[1]
+    forward = widen(weights, flat_lora)
+    joined, _ = join_replies(prompts_PS, lengths_P, tokens_RT)
+    together = TOGETHER * replies
+    hidden = torch.cat([hidden_states_in_double(forward, some) for some in joined.split(together)])
+    starts = (lengths_P - 1).repeat_interleave(replies).tolist()
     found: dict[str, list[Tensor]] = {"misfit": [], "log_probability_error": []}
-    for prompt in range(len(prompts_PS)):
-        rows = slice(prompt * replies, (prompt + 1) * replies)
-        one = slice(prompt, prompt + 1)
-        joined, _ = join_replies(prompts_PS[one], lengths_P[one], tokens_RT[rows])
-        x = functional.embedding(joined, weights.embed_VD).double()
-        angles = rotation(shape, torch.arange(joined.shape[1], device=device), x.dtype)
-        hidden = run_layers(x, forward, *angles, lambda _, q, k, v: attend(q, k, v, None, sdpa=True))
-        start = int(lengths_P[prompt]) - 1
-        wanted = hidden[:, start : start + new].flatten(0, 1)
-        logits = torch.cat([wanted @ part.double().T for part in weights.head_VD.split(HEAD_ROWS)], dim=-1)
-        log_p = (logits / sampling.temperature).log_softmax(-1)
-        tokens, uniforms = tokens_RT[rows].flatten(), uniforms_RT[rows].flatten().double()
-        off = torch.cat(
-            [
-                misfit(p.exp(), t, u, sampling.top_p, slack)
-                for p, t, u in zip(log_p.split(new), tokens.split(new), uniforms.split(new), strict=True)
-            ]
-        )
-        own = log_p.gather(-1, tokens[:, None])[:, 0]
-        found["misfit"].append(off.view(-1, new))
-        found["log_probability_error"].append(log_probabilities_RT[rows].double() - own.view(-1, new))
+    for row, start in enumerate(starts):
+        log_p = (logits_in_double(weights, hidden[row, start : start + new]) / sampling.temperature).log_softmax(-1)
+        own = log_p.gather(-1, tokens_RT[row, :, None])[:, 0]
+        found["log_probability_error"].append(log_probabilities_RT[row].double() - own)
+        found["misfit"].append(misfit(log_p.exp(), tokens_RT[row], uniforms_RT[row].double(), sampling.top_p, slack))
     live = is_live(tokens_RT)
-    return {name: torch.where(live, torch.cat(parts), 0.0) for name, parts in found.items()}
+    return {name: torch.where(live, torch.stack(parts), 0.0) for name, parts in found.items()}
+
+
+@torch.no_grad()
+def audit_quality(
+    weights: Weights, flat_lora: Tensor, tokens_BS: Tensor, is_reply_BS: Tensor, micro: int, quality: Tensor
+) -> Tensor:
+    """How far a program's loss on given text, at adapters `flat_lora`, is from that in float64."""
+    forward = widen(weights, flat_lora)
+    exact = []
+    for tokens, is_reply in zip(tokens_BS.split(micro), is_reply_BS.split(micro), strict=True):
+        hidden = hidden_states_in_double(forward, tokens)[:, :-1]
+        learnt = is_reply[:, 1:].bool()
+        log_p = logits_in_double(weights, hidden[learnt]).log_softmax(-1)
+        exact.append(-log_p.gather(-1, tokens[:, 1:][learnt][:, None]).mean())
+    return quality.double() - torch.stack(exact).mean()
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from phasewise import Program, Shape
 from phasewise.workloads.polychromic import data, trainer
-from phasewise.workloads.polychromic.audit import SLACK, audit_diversity, audit_replies
+from phasewise.workloads.polychromic.audit import SLACK, audit_diversity, audit_quality, audit_replies
 from phasewise.workloads.polychromic.encoder import EncoderWeights, retokenise
 from phasewise.workloads.polychromic.generation import make_generator
 from phasewise.workloads.polychromic.llama import Forward
@@ -30,7 +30,11 @@ from phasewise.workloads.polychromic.weights import Weights
 
 
 def build_learning(switches: Switches, inputs: dict[str, Tensor], shape: Shape, device: torch.device) -> Program:
-    """`shape.steps` optimizer steps; the outputs are those of the last."""
+    """`shape.steps` optimizer steps; the outputs are those of the last.
+
+    The loss of a single step is a value. That of the last of many is audited at the adapters it was computed with: the
+    reference would take minutes to get there.
+    """
     if shape.replies:
         refuse_long(switches, shape, shape.examples, device)
     model, source = data.load_model(shape.model)
@@ -51,7 +55,12 @@ def build_learning(switches: Switches, inputs: dict[str, Tensor], shape: Shape, 
         return {**one, **{f"own/{name}": tensor for name, tensor in result.items()}}
 
     def outputs(raw: dict[str, Tensor]) -> dict[str, Tensor]:
-        found = {"quality": raw["own/quality"]}
+        quality = raw["own/quality"]
+        if shape.steps == 1:
+            found = {"quality": quality}
+        else:
+            given = raw["tokens"], raw["is_reply"]
+            found = {"quality_error": audit_quality(weights, raw["own/before"], *given, shape.micro, quality)}
         if shape.replies:
             found |= audit_replies(
                 weights, raw["own/before"], raw["prompts"], raw["lengths"], raw["uniforms"], raw["own/tokens"],

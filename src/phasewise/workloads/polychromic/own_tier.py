@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phasewise import Idea, Phase, Risk
-from phasewise.workloads.polychromic.tiers import ALL_OF_IT, AMPERE, CUDA, HALF, RACE, REPLIES, SAMPLED, TRITON
+from phasewise.workloads.polychromic.tiers import ALL_OF_IT, AMPERE, CUDA, GRAPHED, HALF, RACE, SAMPLED, TRITON
 
 OWN_KERNELS = (
     Phase(
@@ -44,13 +44,13 @@ OWN_KERNELS = (
     ),
     Phase(
         "fused-decode",
-        {"shared_cache": True, "device_sampling": True, "decode_graph": True, "fused_decode": True},
+        {**GRAPHED, "fused_decode": True},
         part="tier-3",
         because="small-kernels",
         expect=(2, 30),
         needs=AMPERE,
         tolerance=HALF,
-        cases=REPLIES,
+        cases=("train-step", "decode", "replies"),
         method="our decode loop: five Triton kernels a layer or one for all layers",
         risks=(SAMPLED, RACE),
     ),

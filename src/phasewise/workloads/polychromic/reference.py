@@ -1,7 +1,8 @@
 """What every variant is held against: plain PyTorch in float64, one reply after another, on the GPU where there is one.
 
 Outputs of sampled texts are errors of an audit (audit.py), so the reference's are zeros; `first`, the distribution of the first
-token of each reply, and `quality`, the loss on given text, are values.
+token of each reply, and `quality`, the loss on given text, are values. Of many optimizer steps in one all outputs are audited:
+200 of them in float64 would take minutes.
 """
 
 from __future__ import annotations
@@ -28,13 +29,11 @@ def choose_device() -> torch.device:
 
 
 def diversity() -> Program:
-    """All pairs, and all pairs without each reply."""
+    """All pairs, and all pairs without each reply: one group after another, on the CPU, where that takes a second."""
 
     def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        found = [diversity_broadcast(part) for part in batch["e"].split(64)]
-        return {
-            name: torch.cat(parts) for name, parts in zip(("score", "marginals"), zip(*found, strict=True), strict=True)
-        }
+        score, marginals = diversity_broadcast(batch["e"])
+        return {"score": score, "marginals": marginals}
 
     return Program(step=step)
 
@@ -71,7 +70,9 @@ def replies(shape: Shape) -> Program:
 
 
 def learning(shape: Shape) -> Program:
-    """The trainer's own steps in float64, plain forms throughout; texts that part ways move `quality` far less than the tiers."""
+    """The trainer's own step in float64, plain forms throughout; texts that part ways move `quality` far less than the tiers."""
+    if shape.steps > 1:
+        return Program(step=lambda batch: {"quality_error": torch.zeros(()), **_zeros(batch, shape)})
     device = choose_device()
     weights = data.load_model(shape.model)[0].to(device, torch.float64)
     encoder_weights = data.load_encoder(shape.encoder)[0].to(device, torch.float64)
@@ -81,20 +82,21 @@ def learning(shape: Shape) -> Program:
     micro_step = trainer.make_micro_step(parts, shape.replies)
 
     def step(batch: dict[str, Tensor]) -> dict[str, Any]:
-        for index in range(shape.steps):
-            one = {name: tensor[index].to(device) for name, tensor in batch.items()}
-            result = trainer.train_step(parts, micro_step, one)
-        found = {"quality": result["quality"]}
-        if shape.replies:
-            tokens = torch.zeros_like(batch["uniforms"][0])
-            group = tokens.new_zeros(shape.examples)
-            found |= {
-                "misfit": tokens,
-                "log_probability_error": tokens.clone(),
-                "diversity_error": group,
-                "marginal_error": tokens.new_zeros(shape.examples, shape.replies),
-            }
-        return found
+        one = {name: tensor[0].to(device) for name, tensor in batch.items()}
+        return {"quality": trainer.train_step(parts, micro_step, one)["quality"], **_zeros(batch, shape)}
 
     initial = parts.update.state()
     return Program(step=step, load=lambda _: parts.update.load(initial))
+
+
+def _zeros(batch: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+    """What a perfect audit of the last step's replies finds."""
+    if not shape.replies:
+        return {}
+    tokens = torch.zeros_like(batch["uniforms"][-1])
+    return {
+        "misfit": tokens,
+        "log_probability_error": tokens.clone(),
+        "diversity_error": tokens.new_zeros(shape.examples),
+        "marginal_error": tokens.new_zeros(shape.examples, shape.replies),
+    }

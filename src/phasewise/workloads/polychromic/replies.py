@@ -98,8 +98,10 @@ def _grow(forward: Forward, tokens: Tensor, lengths: Tensor, uniforms: Tensor, s
         if first is None:
             first = first_log_probabilities(logits, sampling)
         drawn[:, step], chosen[:, step] = sample(logits, uniforms[:, step], sampling)
-        # the loop ends when all replies have: one wait for the device for each token
-        if not bool(is_live(drawn[:, : step + 1], eos)[:, -1].logical_and(drawn[:, step] != eos).any()):
+        # the loop ends when all replies have: one wait for the device for each token, but the last, which nothing follows
+        if step + 1 == new or not bool(
+            is_live(drawn[:, : step + 1], eos)[:, -1].logical_and(drawn[:, step] != eos).any()
+        ):
             break
         x = functional.embedding(drawn[:, step : step + 1], forward.weights.embed_VD)
         mask = torch.cat((mask, torch.ones_like(mask[..., :1])), dim=-1)

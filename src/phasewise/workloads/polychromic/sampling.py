@@ -10,6 +10,7 @@ That needs no order by probability once the smallest kept probability is known, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -29,11 +30,16 @@ GREEDY = Sampling(temperature=1.0, top_p=0.0)
 
 def nucleus_floor(probabilities: Tensor, top_p: float) -> Tensor:
     """The smallest kept probability (..., 1): sorted, which is what the sort-free kernels are held to."""
+    return nucleus_floors(probabilities, (top_p,))[0]
+
+
+def nucleus_floors(probabilities: Tensor, levels: Sequence[float]) -> list[Tensor]:
+    """The smallest kept probability (..., 1) for each top-p of `levels`, from one sort."""
     ordered, _ = probabilities.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered
+    is_first = torch.arange(ordered.shape[-1], device=ordered.device) == 0
     # a token is kept if those before it do not reach top_p; the first always is
-    kept = (before < top_p) | (torch.arange(ordered.shape[-1], device=ordered.device) == 0)
-    return ordered.masked_fill(~kept, torch.inf).amin(-1, keepdim=True)
+    return [ordered.masked_fill(~((before < top_p) | is_first), torch.inf).amin(-1, keepdim=True) for top_p in levels]
 
 
 def sample(logits: Tensor, uniforms: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
@@ -63,8 +69,8 @@ def misfit(probabilities: Tensor, tokens: Tensor, uniforms: Tensor, top_p: float
     if top_p <= 0:
         return probabilities.amax(-1) - probabilities.gather(-1, tokens[:, None])[:, 0]
     found = []
-    for level in {top_p - slack, top_p, min(top_p + slack, 1.0)}:
-        kept = probabilities * (probabilities >= nucleus_floor(probabilities, level))
+    for floor in nucleus_floors(probabilities, (top_p - slack, top_p, min(top_p + slack, 1.0))):
+        kept = probabilities * (probabilities >= floor)
         running = kept.cumsum(-1)
         total = running[:, -1]
         upper = running.gather(-1, tokens[:, None])[:, 0] / total

@@ -30,6 +30,7 @@ PEERS = (
 TARGETS = (
     Target("time_s", case="replies", minimum=60e-3, target=20e-3, name="12 replies x 100 tokens"),
     Target("time_s", case="replies-24", minimum=60e-3, target=20e-3, name="24 replies x 64 tokens"),
+    Target("speedup", case="replies", against="baseline", minimum=300, target=1000, name="over twelve replies one by one"),
     Target("speedup", case="replies", against="generate-static-compiled", minimum=3, target=8, name="over transformers' best"),
     Target("time_s", case="encode", minimum=0.6e-3, target=0.2e-3, name="encoder on 12 replies"),
     Target("time_s", case="diversity", minimum=29e-6, target=26e-6, name="diversity, 4096 x 16 x 384"),
