@@ -14,7 +14,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from phasewise.workloads.bk_core.fused import load_step, split_couplings
+from phasewise.workloads.bk_core.fused import fetch_edge, load_step, split_couplings
 from phasewise.workloads.bk_core.lanes import LANES, fetch, fetch_couplings, from_left, from_right, pick, put, unweave
 from phasewise.workloads.bk_core.moebius import (
     chunk_product,
@@ -244,8 +244,9 @@ def gradient_kernel(
             end = tl.where(step + 1 < steps, length, 0)
             next_a = fetch(a, stride_an, first + stride, end, energy + 1.0, CHUNK)
             next_w = fetch(w_row, stride_wn, first + stride, 2 * end, 0.0, 2 * CHUNK)
+            edge_b, edge_c = fetch_edge(b, c, stride_bn, stride_cn, first, length, CHUNK)
             b_tile, c_tile = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
-            k, left = split_couplings(b_tile * c_tile, b, c, stride_bn, stride_cn, first, length, CHUNK)
+            k, left = split_couplings(b_tile * c_tile, edge_b * edge_c, CHUNK)
             p, survives = chunk_product(x, k, left, eta, CHUNK)
             hops = count_hops(survives)
             mu, tau = spread(p, mu_in, none, tl.minimum(hops, LANES - 1), True, not CAUSAL, PTX)

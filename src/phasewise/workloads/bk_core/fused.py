@@ -27,12 +27,17 @@ from phasewise.workloads.bk_core.moebius import (
 
 
 @triton.jit
-def split_couplings(tile, b, c, stride_bn, stride_cn, first, length, CHUNK: tl.constexpr):
-    """k_s .. k_t of each chunk from a tile of b c, and k_{s-1}."""
-    k = unweave(tile, CHUNK)
+def fetch_edge(b, c, stride_bn, stride_cn, first, length, CHUNK: tl.constexpr):
+    """b and c of the position before a tile; 0 outside of the row."""
     at = tl.cast(first, tl.int64) * CHUNK - 1
     inside = (at >= 0) & (at < length - 1)
-    edge = tl.load(b + at * stride_bn, mask=inside, other=0.0) * tl.load(c + at * stride_cn, mask=inside, other=0.0)
+    return tl.load(b + at * stride_bn, mask=inside, other=0.0), tl.load(c + at * stride_cn, mask=inside, other=0.0)
+
+
+@triton.jit
+def split_couplings(tile, edge, CHUNK: tl.constexpr):
+    """k_s .. k_t of each chunk from a tile of b c, and k_{s-1}; `edge` is that of the first chunk."""
+    k = unweave(tile, CHUNK)
     left, _ = from_left((k[CHUNK - 1], k[CHUNK - 1]), (edge, edge))
     return k, left
 
@@ -40,10 +45,12 @@ def split_couplings(tile, b, c, stride_bn, stride_cn, first, length, CHUNK: tl.c
 @triton.jit
 def load_step(a, b, c, stride_an, stride_bn, stride_cn, energy, first, length, CHUNK: tl.constexpr):
     """Re alpha, k and k_{s-1} of 32 chunks; 1 and 0 outside of the row."""
-    x = unweave(fetch(a, stride_an, first, length, energy + 1.0, CHUNK) - energy, CHUNK)
+    # all are asked for before any is waited for
+    raw = fetch(a, stride_an, first, length, energy + 1.0, CHUNK)
+    edge_b, edge_c = fetch_edge(b, c, stride_bn, stride_cn, first, length, CHUNK)
     b_tile, c_tile = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
-    k, left = split_couplings(b_tile * c_tile, b, c, stride_bn, stride_cn, first, length, CHUNK)
-    return x, k, left
+    k, left = split_couplings(b_tile * c_tile, edge_b * edge_c, CHUNK)
+    return unweave(raw - energy, CHUNK), k, left
 
 
 @triton.jit

@@ -20,6 +20,8 @@ VIEW = {4: 10, 8: 3, 16: 2}
 MOST_VIEW = 12
 # warps that keep an H200 busy: 132 multiprocessors of 16
 WARPS = 2112
+# registers a thread at which 16 programs of one warp share a multiprocessor; without a limit the compiler takes 160
+REGISTERS = 128
 # from so many positions on there is work for every warp, and longer chunks mean less of it
 FILLS_THE_DEVICE = 1 << 20
 
@@ -128,7 +130,7 @@ def launch_diagonal(
         torch.view_as_real(out), states, a, b, c, shift.pairs, shift.energy, shift.eta, length, chunks, launch.span,
         *a.stride(), *_strides(b), *_strides(c), shift.stride,
         CHUNK=launch.chunk, VIEW=launch.view, ALONE=parts == 1, CAUSAL=causal, SHARP=shift.sharp, ROW_Z=shift.by_row,
-        PTX=not is_interpreted(), num_warps=1,
+        PTX=not is_interpreted(), num_warps=1, maxnreg=REGISTERS,
     )  # fmt: skip
 
 

@@ -68,9 +68,9 @@ def fetch_couplings(b, c, stride_bn, stride_cn, first, length, WIDTH: tl.constex
 def put(pointer, columns, first, low, high, length, WIDTH: tl.constexpr):
     """Write the chunks low <= chunk < high of a contiguous row of `length` values.
 
-    In pieces of 16 values: the lanes exchange fewer of them than for a wider one.
+    In pieces of 8 values, a 32-byte sector of each lane: the lanes exchange fewer of them than for a wider one.
     """
-    PIECE: tl.constexpr = 16 if WIDTH > 16 else WIDTH
+    PIECE: tl.constexpr = 8 if WIDTH > 8 else WIDTH
     chunk = first + tl.arange(0, LANES)[:, None]
     wanted = (chunk >= low) & (chunk < high)
     for piece in tl.static_range(WIDTH // PIECE):
