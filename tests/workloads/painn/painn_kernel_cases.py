@@ -150,25 +150,32 @@ def check_messages(
         return torch.randn(shape, generator=generator).to(device)
 
     count, found = atoms.positions.shape[0], {}
-    filters = 0.3 * draw(1, sizes.radial + 1, 3 * features)
+    filters = 0.3 * draw(2, sizes.radial + 1, 3 * features)
+    real = int(edges.row_ptr[-1])
     if tabulated:
         filters = table.build_table(filters, sizes, 256)
         record, slope = table.table_records(edges.r, edges.row_ptr, sizes, 256)
         exact_record, exact_slope = (t.double() for t in (record, slope))
+        # of the cubic's four weights the last three add up to the part of the interval passed: where the edge is read
+        step = (sizes.cutoff - table.FIRST) / 255
+        read = table.FIRST + step * (exact_record[:real, 1:4].sum(1) + exact_record[:real, 7] / 2)
+        found["record"] = relative(read, edges.r[:real].double().norm(dim=1))
+        found["slope"] = relative(step * exact_slope[:real, 1:4].sum(1), torch.ones_like(read))
     else:
         record, slope = radial.edge_records(edges.r, edges.row_ptr, sizes)
         exact_record, exact_slope = radial.edge_records_plain(edges.r.double(), sizes)
-        real = int(edges.row_ptr[-1])
         found["record"] = relative(record[:real], exact_record[:real])
         found["slope"] = relative(slope[:real], exact_slope[:real])
+    # not the first layer: a table of one lies in any order as it should
+    filters = filters[1]
     q, mu, x = draw(count, features), draw(count, 3, features), draw(count, 3 * features)
     qbar, mubar = draw(count, 2 * features)[:, :features], draw(count, 3, features)
     rows = (edges.row_ptr, edges.j)
     for name, m in (("", mu), ("-first", None)):
-        exact = message.message_plain(*wide(q, m, x), exact_record, *rows, filters[0].double())
+        exact = message.message_plain(*wide(q, m, x), exact_record, *rows, filters.double())
         for launch in forward:
-            got = message.message(q, m, x, record, *rows, filters[0], launch)
-            again = message.message(q, m, x, record, *rows, filters[0], launch)
+            got = message.message(q, m, x, record, *rows, filters, launch)
+            again = message.message(q, m, x, record, *rows, filters, launch)
             keep(found, f"q{name}", relative(got[0], exact[0]))
             keep(found, f"mu{name}", relative(got[1], exact[1]))
             found["again"] = found.get("again", True) and all(
@@ -177,7 +184,7 @@ def check_messages(
         exact_pulls = torch.zeros(1, edges.j.shape[0], 3, dtype=torch.float64, device=device)
         for add in (False, True):
             exact = adjoint.message_adjoint_plain(
-                *wide(qbar, mubar, m, x), exact_record, exact_slope, *rows, filters[0].double(), exact_pulls, add=add
+                *wide(qbar, mubar, m, x), exact_record, exact_slope, *rows, filters.double(), exact_pulls, add=add
             )
         for launch in backward:
             runs = []
@@ -185,7 +192,7 @@ def check_messages(
                 pulls = adjoint.new_pulls(edges.j.shape[0], features, count, device, launch)
                 for add in (False, True):
                     got = adjoint.message_adjoint(
-                        qbar, mubar, m, x, record, slope, *rows, filters[0], pulls, add=add, launch=launch
+                        qbar, mubar, m, x, record, slope, *rows, filters, pulls, add=add, launch=launch
                     )
                 runs.append((pulls[:, : int(edges.row_ptr[-1])], *(got or ())))
             keep(found, f"pulls{name}", relative(runs[0][0].double().sum(0), exact_pulls[0, : runs[0][0].shape[1]]))

@@ -133,7 +133,8 @@ def test_a_right_model_passes_every_check(check) -> None:
     assert found.passed, found.message
 
 
-def test_a_force_that_is_no_slope_of_the_energy_is_caught(monkeypatch) -> None:
+@pytest.mark.parametrize("check", [checks.finite_differences, checks.energy_order], ids=lambda check: check.__name__)
+def test_a_force_that_is_no_slope_of_the_energy_is_caught(check, monkeypatch) -> None:
     original = checks.make_engine
 
     def broken(*arguments, **options):
@@ -146,7 +147,7 @@ def test_a_force_that_is_no_slope_of_the_energy_is_caught(monkeypatch) -> None:
         return replace(engine, evaluate=evaluate)
 
     monkeypatch.setattr(checks, "make_engine", broken)
-    assert not checks.finite_differences(context("aspirin", PLAIN)).passed
+    assert not check(context("aspirin", PLAIN)).passed
 
 
 def test_a_trajectory_keeps_its_energy_and_a_heated_one_shows_its_slope() -> None:

@@ -123,6 +123,14 @@ def test_the_adjoint_of_a_message_is_its_gradient_to_the_last_digits() -> None:
     assert cases.relative(pulls[0, edges.reverse.long()[:found]], exact[2][:found]) < 1e-12
 
 
+def test_the_tables_of_all_layers_lie_as_the_kernels_read_them() -> None:
+    filters = torch.randn(3, 21, 96, generator=torch.Generator().manual_seed(5))
+    tables = table.build_table(filters, SIZES, 8)
+    assert tables.shape == (3, 16, 96)
+    assert all(layer.is_contiguous() for layer in tables)
+    assert torch.equal(tables[1:2], table.build_table(filters[1:2], SIZES, 8))
+
+
 def test_a_filter_from_the_table_is_close_and_its_slope_is_that_of_the_table() -> None:
     filters = torch.randn(1, 21, 96, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
     d = torch.linspace(0.61, 5.2, 301, dtype=torch.float64, requires_grad=True)

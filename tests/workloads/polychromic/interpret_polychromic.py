@@ -50,9 +50,10 @@ def decode(one_kernel: bool, chosen: sampling.Sampling) -> dict[str, float | boo
     }
 
 
-def sample(vocabulary: int, spread: float, top_p: float) -> dict[str, float | bool]:
-    """The kernel against a sort in float64."""
+def sample(vocabulary: int, spread: float, top_p: float, *, tied: bool = False) -> dict[str, float | bool]:
+    """The kernel against a sort in float64; tied logits are whole numbers, many of them equal."""
     logits = spread * draw(5, vocabulary, seed=vocabulary)
+    logits = logits.round() if tied else logits
     uniforms = torch.rand(5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     # the ends of the distribution
     uniforms[0], uniforms[1] = 0.0, 1.0 - 2**-24
@@ -78,6 +79,7 @@ def main() -> None:
         "sample peaked": sample(193, 8.0, 0.9),
         "sample flat": sample(300, 0.01, 0.9),
         "sample greedy": sample(77, 3.0, 0.0),
+        "sample greedy tied": sample(77, 1.0, 0.0, tied=True),
         "sample all": sample(64, 3.0, 1.0),
         "diversity documented": diversity(1, 10, 384),
         "diversity pair": diversity(2, 2, 24),

@@ -31,7 +31,7 @@ def test_tokens_log_probabilities_and_caches_are_those_of_the_plain_loop(interpr
     assert case["cache"] < 1e-4
 
 
-@pytest.mark.parametrize("name", ["sample peaked", "sample flat", "sample greedy", "sample all"])
+@pytest.mark.parametrize("name", ["sample peaked", "sample flat", "sample greedy", "sample greedy tied", "sample all"])
 def test_the_sampler_needs_no_sort_to_pick_the_token_that_a_sort_picks(interpreted, name: str) -> None:
     assert interpreted[name]["same"]
     assert interpreted[name]["log_probability"] < 1e-5

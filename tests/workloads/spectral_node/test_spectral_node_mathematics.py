@@ -9,7 +9,7 @@ import torch
 
 from phasewise.workloads.spectral_node import closed, data, lesson, solver, spectral
 from phasewise.workloads.spectral_node.adjoint import adjoint_loss
-from phasewise.workloads.spectral_node.flow import draw_flow, fold, rate
+from phasewise.workloads.spectral_node.flow import Flow, draw_flow, fold, rate
 from phasewise.workloads.spectral_node.metric import (
     christoffel_difference,
     christoffel_tangent,
@@ -108,6 +108,21 @@ def test_the_spectrum_over_concentration_is_the_spectrum_over_time(parameters, p
     gamma = partial(christoffel_tangent, parameters, wavelength=WAVES)
     _, _, over_time = solver.integrate_coupled(gamma, partial(rate, flow), start, v0, a, 50)
     assert (over_concentration - over_time).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("way", [0.0, 1e-4, 3e-3, -0.06, 0.065])
+def test_in_float32_the_spectrum_of_a_short_transition_is_as_exact_as_any(parameters, way: float) -> None:
+    start = torch.linspace(-0.9, 0.9, 200).double()[:, None].expand(-1, 3)
+    stop = (start + way).float().double()
+    tables, a = closed.make_tables(parameters, WAVES, 2000), torch.ones(200, 3)
+    gamma, flow = partial(christoffel_tangent, parameters, wavelength=WAVES), fold(parameters)
+    v0, _ = closed.solve_closed(tables, start, stop)
+    _, _, exact = solver.integrate_coupled(gamma, partial(rate, flow), start, v0, a.double(), 20)
+    single = Flow(*(part.float() for part in flow))
+    tables = closed.cast(tables, torch.float32, torch.device("cpu"))
+    found_v0, found = closed.couple_closed(tables, single, start.float(), stop.float(), a, 10)
+    assert (found - exact).abs().max() < 5e-6
+    assert (found_v0 - v0).abs().max() < 1e-6
 
 
 def test_folding_the_embedding_changes_nothing(parameters) -> None:

@@ -21,8 +21,9 @@ from phasewise.workloads.painn.layout import Atoms, Edges, Sizes, Weights
 from phasewise.workloads.painn.messages import PlainMessages
 from phasewise.workloads.painn.phases import Switches
 
-# of the filter table: 1024 leave 8e-9 of the filter and 1e-6 of its slope
-KNOTS = 1024
+# of the filter table: 512 leave 1e-7 of the filter and 8e-6 of its slope; more lose to float32, whose slope is a difference of
+# neighbouring knots over their distance
+KNOTS = 512
 
 Finder = Callable[[Atoms], Edges]
 # numbers, edges -> energy of each atom, pulls of each edge (or None)

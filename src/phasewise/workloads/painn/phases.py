@@ -204,7 +204,7 @@ PHASES = (
     Phase(
         "filter-table", {"table": True}, because=Idea("a filter is a function of one number: 4 multiply-adds a value for 21"),
         part="weeks-2-3", cases=("box-10k",), expect=(0.4, 1.1), keep=False, needs=TRITON,
-        method="cubic Hermite table of 1024 knots, 6 kB of it read for each edge and layer",
+        method="cubic Hermite table of 512 knots, 6 kB of it read for each edge and layer",
     ),
     Phase(
         "cuda-graph", {"graph": True}, because="launch-gaps", part="week-4", cases=LADDER, expect=(1.0, 10),

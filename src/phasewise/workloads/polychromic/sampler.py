@@ -79,15 +79,15 @@ def sample_kernel(
         enough = tl.sum(((total >= wanted) & (way > 0) & (low + way * stride < high)).to(tl.int32), axis=0)
         low = low + enough * stride
         high = tl.minimum(high, low + stride)
-    # at the most likely token the search ends by itself only if top_p > 0
-    low = tl.where(top_p > 0, low, ONE_BITS)
-    kept = tl.where((key >= low) & inside, ratio, 0.0)
+    # the largest by comparison: its ratio need not be 1.0, as the compiler fuses the product in z with the subtraction
+    kept = tl.where(tl.where(top_p > 0, key >= low, z == largest) & inside, ratio, 0.0)
     own = tl.sum(kept, axis=0)
     parts = _share(scratch, counter, 2 + ROUNDS, tl.zeros((WAYS,), tl.float32) + own, way, 3 + ROUNDS, SPLITS)
     part_sums = tl.sum(tl.where(way[None, :] == 0, parts, 0.0), axis=1)
     s = tl.arange(0, SPLITS)
     before = tl.sum(tl.where(s < part, part_sums, 0.0), axis=0)
-    goal = tl.load(uniforms + row * new + column) * tl.sum(part_sums, axis=0)
+    # without chance the first of equals
+    goal = tl.where(top_p > 0, tl.load(uniforms + row * new + column) * tl.sum(part_sums, axis=0), 0.0)
     # the same additions in every program, so that exactly one holds the goal
     reached = tl.sum(tl.where(s <= part, part_sums, 0.0), axis=0)
     rest = tl.sum(tl.where(s > part, part_sums, 0.0), axis=0)

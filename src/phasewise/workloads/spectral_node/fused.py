@@ -13,7 +13,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from phasewise.workloads.spectral_node.closed import NEAR as NEAR_PAIR
 from phasewise.workloads.spectral_node.rows import look_up, open_row, power_of_two, reciprocal
+
+NEAR = tl.constexpr(NEAR_PAIR)
 
 
 @triton.jit
@@ -190,16 +193,20 @@ def closed_couple_kernel(
     pair = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = pair < pairs
     begin, goal = tl.load(start + pair, mask=inside, other=0.0), tl.load(stop + pair, mask=inside, other=0.0)
-    distance = _arc(arc + at, speed + at, goal, count) - _arc(arc + at, speed + at, begin, count)
     flow = _load_flow(bias + wavelength * HIDDEN, by_c, by_v, by_a, out, HIDDEN)
     base = tl.load(shift)
     a = tl.load(a_in + wavelength * pairs + pair, mask=inside, other=0.0)
-    way = (goal - begin) * (0.5 / STEPS)
     w = look_up(row, begin, count, 1.0, ROW, PTX)
+    both = w + look_up(row, goal, count, 1.0, ROW, PTX)
+    mean = (both + 4.0 * look_up(row, 0.5 * (begin + goal), count, 1.0, ROW, PTX)) * (1.0 / 6)
+    way = goal - begin
+    far = _arc(arc + at, speed + at, goal, count) - _arc(arc + at, speed + at, begin, count)
+    near = (tl.abs(way) < NEAR) | (far == 0.0)
+    distance = tl.where(near, way * mean, far)
+    # h dt = h w dc/ds
+    ratio = tl.where(near, reciprocal(mean, PTX), way / tl.where(near, 1.0, far)) * (1.0 / STEPS)
+    way *= 0.5 / STEPS
     v0 = distance * reciprocal(w, PTX)
-    still = distance == 0.0
-    # h dt = h w dc/ds; a transition that stands still has dc/ds = 1/w
-    ratio = tl.where(still, reciprocal(w, PTX), (goal - begin) / tl.where(still, 1.0, distance)) * (1.0 / STEPS)
     node = (begin, v0, ratio * w)
     for k in range(STEPS):
         c = begin + way * (2 * k + 1)

@@ -7,8 +7,8 @@ A row for W f and a row for h (W f)' at each knot, so that an edge in interval k
 and the derivative combines the same four rows with the derivatives of these over h: forces stay exactly the gradient of the
 tabulated energy. The message kernels take such records as they take the others.
 
-Counted for F = 128, an edge and layer: 4 x 3F multiply-adds instead of 21 x 3F, and 6 kB of table instead of none, from L2: 3 MB
-a layer at 1024 knots do not stay in L1. At 22 B a clock and multiprocessor that is 280 clocks, the multiply-adds that it saves
+Counted for F = 128, an edge and layer: 4 x 3F multiply-adds instead of 21 x 3F, and 6 kB of table instead of none, from L2:
+1.5 MB a layer at 512 knots do not stay in L1. At 22 B a clock and multiprocessor that is 280 clocks, the multiply-adds that it saves
 are 50 forward and 100 adjoint: on a GPU with this much float32 the table is expected to lose.
 """
 
@@ -30,13 +30,14 @@ FIRST = 0.6
 BLOCK = 128
 
 
-def build_table(filters: Tensor, sizes: Sizes, knots: int = 1024) -> Tensor:
+def build_table(filters: Tensor, sizes: Sizes, knots: int) -> Tensor:
     """(L, 2 knots, 3F) from `message.pack_filter`, computed in float64."""
     d = torch.linspace(FIRST, sizes.cutoff, knots, dtype=torch.float64, device=filters.device)
     record, slope = edge_records_plain(torch.stack((d, 0 * d, 0 * d), dim=1), sizes)
     step = (sizes.cutoff - FIRST) / (knots - 1)
     numbers = torch.stack((record[:, :-3], step * slope[:, :-1]), dim=1)
-    return torch.einsum("ksn,lnf->lksf", numbers, filters.double()).flatten(1, 2).to(filters.dtype)
+    # an einsum leaves its result in an order of its own, and the kernels read each layer as it lies
+    return torch.einsum("ksn,lnf->lksf", numbers, filters.double()).flatten(1, 2).to(filters.dtype).contiguous()
 
 
 def table_records(r: Tensor, row_ptr: Tensor, sizes: Sizes, knots: int) -> tuple[Tensor, Tensor]:
