@@ -73,7 +73,7 @@ def warm_up(stepper: Stepper, clock: Callable[[], float] = time.perf_counter) ->
 
 def choose_steps(step_s: float) -> int:
     """How many steps to trace: five, two or one, the fewer the slower; a long step is often a loop of many launches."""
-    for limit, steps in ((0.02, 5), (SLOW_S, 2)):
+    for limit, steps in ((0.02, 5), (0.25, 2)):
         if step_s <= limit:
             return steps
     return 1

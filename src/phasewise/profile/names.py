@@ -7,6 +7,7 @@ and 9.0 and from the naming schemes of cuBLAS (`nvjet`, `xmma`), CUTLASS, FlashA
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # a communication kernel's name also holds words such as `reduce`, a convolution's `gemm`: order decides
 _KERNELS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -87,12 +88,17 @@ TYPES = {
     "c10::complex<float>": "complex64", "c10::complex<double>": "complex128", "c10::Float8_e4m3fn": "float8",
 }  # fmt: skip
 
+# a trace repeats few names very often
+NAMES = 4096
 
+
+@lru_cache(maxsize=NAMES)
 def categorise_kernel(name: str) -> str:
     """gemm, convolution, attention, reduction, elementwise, scan, copy, communication or other."""
     return next((category for category, pattern in _KERNELS if pattern.search(name)), "other")
 
 
+@lru_cache(maxsize=NAMES)
 def categorise_operator(name: str) -> str:
     """The same categories for an operator of the host, such as `aten::addmm`."""
     space, _, base = name.partition("::")
@@ -104,6 +110,7 @@ def categorise_operator(name: str) -> str:
     return next((category for category, pattern in _OPERATORS if pattern.match(stem)), "other")
 
 
+@lru_cache(maxsize=NAMES)
 def is_bookkeeping(name: str) -> bool:
     """Whether an operator of that name only describes, allocates or reads back tensors, or belongs to autograd's engine."""
     space, _, base = name.partition("::")

@@ -125,13 +125,21 @@ def test_on_a_gpu_every_entry_is_written_and_right(
 def test_on_a_gpu_every_gradient_is_right(batch: int, length: int, z: complex, batched: bool, causal: bool) -> None:
     operands = [operand.float().cuda() for operand in draw_operands(batch, length, batched=batched)]
     upstream = torch.randn(batch, length, dtype=torch.complex64, device="cuda")
+    found = kernels.gradient(*operands, z, upstream, causal=causal)
+    plain = reference.gradient(*operands, z, upstream, causal=causal)
     exact = reference.gradient(*(part.double() for part in operands), z, upstream.to(torch.complex128), causal=causal)
-    by_a, by_b, _, by_z = kernels.gradient(*operands, z, upstream, causal=causal)
-    by_k = exact[1] * operands[2].double()
-    wanted = (exact[0], by_k if batched else by_k.sum(0), exact[2].sum())
-    for found, whole in zip((by_a, by_b, by_z), wanted, strict=True):
+
+    def in_shapes_of_operands(by_a: torch.Tensor, by_k: torch.Tensor, by_z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        by_b = by_k * operands[2]
+        return by_a, by_b if batched else by_b.sum(0), by_z.sum()
+
+    by_a, by_b, _, by_z = found
+    rough_and_whole = zip(in_shapes_of_operands(*plain), in_shapes_of_operands(*exact), strict=True)
+    for part, (rough, whole) in zip((by_a, by_b, by_z), rough_and_whole, strict=True):
         if whole.numel():
-            assert ((found - whole).abs().max() / whole.abs().max()).item() < GRADIENT_TOLERANCE
+            # sums of many signs and recursions near the real axis lose more digits in float32
+            allowed = max(GRADIENT_TOLERANCE, 2 * ((rough - whole).abs().max() / whole.abs().max()).item())
+            assert ((part - whole).abs().max() / whole.abs().max()).item() < allowed
 
 
 @pytest.mark.gpu
