@@ -8,6 +8,7 @@ import torch
 
 from phasewise.workloads.bk_core import kernels, reference, scan
 from phasewise.workloads.bk_core.kernels import Launch
+from phasewise.workloads.bk_core.program import place_aligned
 from workloads.bk_core.operands import draw_operands, relative_error
 
 # length, batch and whether b and c are batched
@@ -19,6 +20,7 @@ WALK = Launch(8, 3, 64)
 # parts that look both ways
 PARTS = Launch(4, 10, 12)
 
+CPU = torch.device("cpu")
 Operands = list[torch.Tensor]
 
 
@@ -64,6 +66,10 @@ def main() -> None:
     found["shift-by-row"] = measure(draw(2, 60), torch.tensor([1j, 0.2 + 0.6j]).to(torch.complex64))
     a, b, c = draw(3, 127)
     found["strided"] = measure([a.T.contiguous().T, b.repeat_interleave(2)[::2], c], 1j)
+    found["prepared"] = measure_prepared(a, b, c)
+    found["aligned"] = measure(
+        [*place_aligned(dict(zip("abc", draw(3, 62, batched=True), strict=True)), CPU).values()], 1j
+    )
     found["negative-couplings"] = measure_negative(a, b, -c)
     found["nan"] = measure_nan(a, b, c)
     empty = kernels.diagonal(a[:0], b, c, 1j)
@@ -85,6 +91,13 @@ def measure_negative(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> dict[
     plain = relative_error(reference.diagonal_ratio(a, b, c, 1j), exact)
     error = relative_error(kernels.diagonal(a, b, c, 1j, launch=PARTS), exact)
     return {"right": error < max(2e-6, 8 * plain), "plain": plain, "kernel": error}
+
+
+def measure_prepared(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> dict[str, float | bool]:
+    """Whether a prepared launch answers from its operands' values, and operands that lie elsewhere in the usual way."""
+    run = kernels.prepare_diagonal(a, b, c, 1j)
+    others = ([a + 1, b, c], [a[:, 1:], b[1:], c[1:]], [a[:2].double(), b.double(), c.double()])
+    return {"right": all(torch.equal(run(*operands), kernels.diagonal(*operands, 1j)) for operands in others)}
 
 
 def measure_nan(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> dict[str, float | bool]:

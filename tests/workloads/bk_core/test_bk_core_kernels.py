@@ -24,7 +24,7 @@ def interpreted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str,
 
 def test_every_size_agrees_with_float64_repeats_its_bits_and_obeys_the_theorem(interpreted) -> None:
     measured = {name: case for name, case in interpreted.items() if "error" in case}
-    assert len(measured) == 7 + 6 + 6 + 4
+    assert len(measured) == 7 + 6 + 6 + 5
     wrong = {n: c for n, c in measured.items() if not (c["error"] < TOLERANCE and c["repeats"] and c["bounded"])}
     assert not wrong
 
@@ -34,7 +34,7 @@ def test_every_gradient_agrees_with_float64(interpreted) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("name", ["nan", "empty", "float64", "negative-couplings"])
+@pytest.mark.parametrize("name", ["nan", "empty", "float64", "negative-couplings", "prepared"])
 def test_edges_are_right(interpreted, name: str) -> None:
     assert interpreted[name]["right"], interpreted[name]
 
@@ -140,6 +140,24 @@ def test_on_a_gpu_every_gradient_is_right(batch: int, length: int, z: complex, b
             # sums of many signs and recursions near the real axis lose more digits in float32
             allowed = max(GRADIENT_TOLERANCE, 2 * ((rough - whole).abs().max() / whole.abs().max()).item())
             assert ((part - whole).abs().max() / whole.abs().max()).item() < allowed
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("batched", [False, True])
+def test_on_a_gpu_a_prepared_launch_gives_the_same_bits_wherever_its_operands_lie(batched: bool) -> None:
+    a, b, c = (part.float().cuda() for part in draw_operands(130, 512, batched=batched))
+    run = kernels.prepare_diagonal(a, b, c, 1j)
+    inner = [part[..., 1:] for part in (a, b, c)]
+    # of the same shape at a place that is not aligned
+    moved = [torch.cat((part.flatten()[:1], part.flatten()))[1:].view_as(part) for part in (a, b, c)]
+    for operands in (
+        [a, b, c],
+        [a + 1, b, c],
+        inner,
+        moved,
+        [part[:7] if part.ndim == 2 else part for part in (a, b, c)],
+    ):
+        assert torch.equal(run(*operands), kernels.diagonal(*operands, 1j))
 
 
 @pytest.mark.gpu

@@ -70,13 +70,16 @@ def build(switches: Switches, inputs: Batch, case: str, shape: Shape, device: to
         return core(placed["a"], placed["b"], placed["c"], Z)
 
     if switches.graph:
-        captured = capture_in_place(step, {name: part.to(device, torch.float32) for name, part in inputs.items()})
+        captured = capture_in_place(step, place_aligned(inputs, device))
         step = captured.call
         if captured.reason:
             fallbacks = (*fallbacks, f"cuda-graph: {captured.reason}")
     # the other cases would be the same files at other shapes
     module = PortableDiagonal(Z, causal=is_causal(case)) if case in ("forward", "causal") else None
-    return Program(step=step, outputs=_name_diagonal, module=module, fallbacks=fallbacks)
+    return Program(
+        step=step, place=_choose_place(switches.core == "fused", device), outputs=_name_diagonal, module=module,
+        fallbacks=fallbacks,
+    )  # fmt: skip
 
 
 def reference(inputs: Batch, case: str, shape: Shape, items: Tensor | None = None) -> Program:
@@ -129,7 +132,7 @@ def _build_backward(switches: Switches, inputs: Batch, case: str, shape: Shape, 
     if switches.tuned and device.type == "cuda":
         from phasewise.workloads.bk_core.tuning import tune_launch
 
-        on = {name: part.to(device, torch.float32) for name, part in inputs.items()}
+        on = place_aligned(inputs, device)
         launch = tune_launch(
             lambda tried: kernels.gradient(
                 on["a"], on["b"], on["c"], Z, torch.view_as_complex(on["upstream"]),
@@ -146,7 +149,12 @@ def _build_backward(switches: Switches, inputs: Batch, case: str, shape: Shape, 
         return {f"grad/{name}": grad for name, grad in zip("abc", found, strict=False) if name in names}
 
     fallbacks = () if kernels.has_kernel(device) else (f"analytic-backward: {NO_KERNEL}",)
-    return Program(step=step, fallbacks=fallbacks)
+    return Program(step=step, place=_choose_place(True, device), fallbacks=fallbacks)
+
+
+def _choose_place(by_kernel: bool, device: torch.device) -> Callable[[Batch], Batch] | None:
+    """How a variant's inputs are placed; None for the usual way."""
+    return partial(place_aligned, device=device) if by_kernel and kernels.has_kernel(device) else None
 
 
 def _choose_core(
@@ -173,27 +181,31 @@ def _choose_core(
         return plain.diagonal_causal if causal else plain.diagonal_ratio, ()
     if not kernels.has_kernel(device):
         return partial(kernels.diagonal, causal=causal), (f"triton-fused: {NO_KERNEL}",)
+    placed = place_aligned(inputs, device)
+    a, b, c = (placed[name] for name in ("a", "b", "c"))
     launch = None
     if switches.tuned and device.type == "cuda":
         from phasewise.workloads.bk_core.tuning import tune_launch
 
-        a, b, c = (inputs[name].to(device, torch.float32) for name in ("a", "b", "c"))
         launch = tune_launch(
             lambda tried: kernels.diagonal(a, b, c, Z, causal=causal, launch=tried),
             case, shape.batch, shape.length, eta=Z.imag,
         )  # fmt: skip
-    return _launch_where_it_fits(partial(kernels.diagonal, causal=causal), launch, shape), ()
+    run = kernels.prepare_diagonal(a, b, c, Z, causal=causal, launch=launch)
+    return lambda a, b, c, _: run(a, b, c), ()
 
 
-def _launch_where_it_fits(core: Core, launch: kernels.Launch | None, shape: Shape) -> Core:
-    """A tuned launch belongs to one shape; others get the usual one."""
-    if launch is None:
-        return core
-
-    def run(a: Tensor, b: Tensor, c: Tensor, z: complex) -> Tensor:
-        return core(a, b, c, z, launch=launch if a.shape == (shape.batch, shape.length) else None)
-
-    return run
+def place_aligned(batch: Batch, device: torch.device) -> Batch:
+    """In float32, batched couplings in rows of a multiple of 16 bytes: a kernel can load no more than 4 bytes at an odd place."""
+    placed = {name: part.to(device, torch.float32) for name, part in batch.items()}
+    for name in ("b", "c"):
+        rows = placed[name]
+        if rows.ndim == 2:
+            count, width = rows.shape
+            wide = rows.new_zeros(count, -(-width // 4) * 4)
+            wide[:, :width] = rows
+            placed[name] = wide[:, :width]
+    return placed
 
 
 def _name_diagonal(raw: Any) -> dict[str, Tensor]:
