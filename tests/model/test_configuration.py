@@ -46,6 +46,7 @@ BAD: list[tuple[Any, str]] = [
     ({**GOOD, "seed": 1.5}, "wrong type"),
     ({**GOOD, "measure": {"rounds": 3}}, "'rounds' is not known"),
     ({**GOOD, "measure": {"min_rounds": 0}}, "at least 3"),
+    ({**GOOD, "measure": {"standard": {"rounds": 3}}}, "measure.standard: 'rounds' is not known"),
     ({**GOOD, "measure": {"block_s": 0}}, "more than 0"),
     ({**GOOD, "measure": {"min_rounds": 50}}, "lower the other"),
     ({**GOOD, "budget": "standard", "measure": {"min_sets": 1}}, "give at least 2"),
@@ -90,3 +91,11 @@ def test_a_cpu_gets_one_set_of_processes_and_a_gpu_several(schema):
     assert choose_budget(configuration, "cpu").max_sets == 1
     assert choose_budget(configuration, "cuda").min_sets >= 3
     assert choose_budget(configuration, "cuda").timeout_s == 5
+
+
+def test_numbers_under_the_name_of_a_budget_are_for_that_budget_only(schema):
+    plain = {**GOOD, "measure": {"seconds": 50, "standard": {"max_sets": 3, "seconds": 20}}}
+    configuration = parse_configuration(plain, schema, "x")
+    quick, standard = (choose_budget(configuration, kind) for kind in ("cpu", "cuda"))
+    assert (quick.max_sets, quick.seconds) == (1, 50)
+    assert (standard.max_sets, standard.seconds) == (3, 20)

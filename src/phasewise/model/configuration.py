@@ -55,7 +55,8 @@ class Configuration:
     capture: str = "ends"
     exporters: tuple[str, ...] = ("torch-export", "aotinductor", "onnx", "tensorrt")
     seed: int = 0
-    measure: Mapping[str, float] = field(default_factory=dict)
+    # numbers of a Budget, or such a mapping under the name of a budget
+    measure: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_configuration(path: Path, schema: Path) -> Configuration:
@@ -95,11 +96,13 @@ def parse_configuration(plain: Any, schema: Mapping[str, Any], place: str) -> Co
 
 
 def choose_budget(configuration: Configuration, kind: str, place: str = "configuration") -> Budget:
-    """The budget for a machine of `kind` ("cpu" or "cuda"), with the overrides of `measure`."""
+    """The budget for a machine of `kind` ("cpu" or "cuda"), with the overrides of `measure`: for all, and under its name."""
     name = configuration.budget
     if name == "auto":
         name = "quick" if kind == "cpu" else "standard"
-    budget: Budget = msgspec.structs.replace(BUDGETS[name], **configuration.measure)
+    overrides = {key: value for key, value in configuration.measure.items() if key not in BUDGETS}
+    overrides |= configuration.measure.get(name, {})
+    budget: Budget = msgspec.structs.replace(BUDGETS[name], **overrides)
     for least, most in (("min_rounds", "max_rounds"), ("min_sets", "max_sets")):
         if getattr(budget, least) > getattr(budget, most):
             raise PlanError(
