@@ -7,7 +7,7 @@ import json
 import torch
 
 from phasewise.workloads.bk_core import kernels, reference, scan
-from phasewise.workloads.bk_core.kernels import Launch
+from phasewise.workloads.bk_core.launch import Launch
 from phasewise.workloads.bk_core.program import place_aligned
 from workloads.bk_core.operands import draw_operands, relative_error
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from phasewise.workloads.bk_core import kernels, reference, scan
-from phasewise.workloads.bk_core.kernels import choose_launch
+from phasewise.workloads.bk_core.launch import LANES, choose_launch
 from workloads.bk_core.operands import draw_operands, relative_error
 from workloads.interpreted import interpret
 
@@ -56,7 +56,7 @@ def test_a_launch_covers_the_row_and_can_see_both_ways(length: int, batch: int, 
     assert launch.chunk in (4, 8, 16)
     # a part that is not the whole row gives up its first and its last chunks of a step
     assert parts == 1 or 0 < launch.span <= batch * length
-    assert launch.view < kernels.LANES // 2
+    assert launch.view < LANES // 2
 
 
 # between them the three meet every branch of the kernels

@@ -11,7 +11,7 @@ import torch
 
 from phasewise.model.program import CheckContext
 from phasewise.workloads.bk_core import checks, portable, program, reference, tuning
-from phasewise.workloads.bk_core.kernels import Launch
+from phasewise.workloads.bk_core.launch import Launch
 from phasewise.workloads.bk_core.phases import Switches, workload
 from workloads.bk_core.operands import draw_operands, relative_error
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from phasewise.workloads.bk_core.kernels import Launch, choose_launch
+from phasewise.workloads.bk_core.launch import Launch, choose_launch
 
 # calls of each candidate, in turns; the smallest time counts
 CALLS, TURNS = 10, 3
