@@ -27,6 +27,16 @@ def test_an_example_on_the_cpu_is_not_captured(monkeypatch: pytest.MonkeyPatch) 
     assert captured.call(torch.ones(2)).tolist() == [2, 2]
 
 
+def test_the_reason_is_what_failed_first_and_not_that_the_capture_could_not_end() -> None:
+    with pytest.raises(RuntimeError) as ended:
+        try:
+            raise ValueError("a token was read back\nat this line")
+        finally:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture\nCompile with ...")
+    assert graphs._first_line(ended.value) == "a token was read back"
+    assert graphs._first_line(RuntimeError("")) == "RuntimeError"
+
+
 def test_fresh_inputs_are_copied_into_the_captured_ones_through_any_nesting() -> None:
     static = {"a": torch.zeros(3), "b": [torch.zeros(2, dtype=torch.int64), (torch.zeros(1), 4)]}
     places = [static["a"].data_ptr(), static["b"][0].data_ptr()]

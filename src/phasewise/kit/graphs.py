@@ -22,6 +22,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+# cudaErrorStreamCaptureInvalidated
+INVALIDATED = "previous error during capture"
+
 
 @dataclass(frozen=True)
 class Captured:
@@ -222,5 +225,9 @@ def _kind(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def _first_line(error: RuntimeError) -> str:
+def _first_line(error: BaseException) -> str:
+    """What failed first, in one line."""
+    # to end a capture that failed is an error of its own, which came while the first one was on its way
+    if INVALIDATED in str(error) and error.__context__ is not None:
+        error = error.__context__
     return (str(error).strip() or type(error).__name__).splitlines()[0]
