@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from phasewise.kit.launches import describe_layout, launch_and_keep
+from phasewise.kit.kernels import describe_layout, is_interpreted, launch_and_keep, runs_kernels
 from phasewise.workloads.bk_core import reference
 from phasewise.workloads.bk_core.launch import LANES, Launch, choose_launch
 
@@ -20,25 +17,9 @@ SHARP_BELOW = 0.25
 REGISTERS = 128
 
 
-@functools.cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
-
-
-def is_interpreted() -> bool:
-    """Whether Triton runs kernels in its interpreter, on the CPU."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
-
-
 def has_kernel(device: torch.device | str, dtype: torch.dtype = torch.float32) -> bool:
     """Whether `diagonal` uses the kernel for a tensor on this device; False means the reference answers: a fallback."""
-    device = torch.device(device)
-    if dtype != torch.float32 or not _has_triton():
-        return False
-    if is_interpreted():
-        return True
-    # compute capability 7.5 is the oldest for which the kernels are compiled in the tests
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (7, 5)
+    return dtype == torch.float32 and runs_kernels(device)
 
 
 def diagonal(

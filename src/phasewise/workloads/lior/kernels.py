@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-import os
-
 import torch
 from torch import Tensor
 
+from phasewise.kit.kernels import runs_kernels
 from phasewise.workloads.lior.retrieval import measure_cost, mix_in, weigh
 from phasewise.workloads.lior.window import BETA, EPS, power_of_two
 
@@ -16,23 +13,9 @@ from phasewise.workloads.lior.window import BETA, EPS, power_of_two
 ROWS, WIDTH = 128, 64
 
 
-@functools.cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
-
-
-def is_interpreted() -> bool:
-    """Whether Triton runs kernels in its interpreter, on the CPU."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
-
-
 def has_kernel(device: torch.device | str, dtype: torch.dtype = torch.float32) -> bool:
     """Whether the kernels serve tensors of this kind; False means that plain PyTorch answers."""
-    if dtype != torch.float32 or not _has_triton():
-        return False
-    device = torch.device(device)
-    # compute capability 7.5 is the oldest for which the kernels are compiled in the tests
-    return is_interpreted() or (device.type == "cuda" and torch.cuda.get_device_capability(device) >= (7, 5))
+    return dtype == torch.float32 and runs_kernels(device)
 
 
 def retrieve_rows(

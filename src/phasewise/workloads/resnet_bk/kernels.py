@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-import os
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from phasewise.kit.kernels import OLDEST, runs_kernels
 
 # a chunk of the vocabulary for each program where there are few tokens: as many programs as fit twice on the device
 WAVES = 2
@@ -31,28 +30,15 @@ FORWARD = Tiles(128, 64, 8, 3)
 BACKWARD = Tiles(64, 128, 8, 3)
 
 
-def is_interpreted() -> bool:
-    """Whether Triton runs kernels in its interpreter, on the CPU."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
-
-
-@functools.cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
-
-
 def has_kernel(x: Tensor, dtype: torch.dtype) -> bool:
     """Whether the fused loss runs for x (tokens, width) and products in `dtype`.
 
     It takes widths that are powers of two from 16 to 128, and a GPU of compute capability 7.5; bfloat16 needs 8.0.
     """
     width = x.shape[-1]
-    if not _has_triton() or dtype is torch.float64 or width & (width - 1) or not 16 <= width <= 128:
+    if dtype is torch.float64 or width & (width - 1) or not 16 <= width <= 128:
         return False
-    if is_interpreted():
-        return True
-    needed = (8, 0) if dtype is torch.bfloat16 else (7, 5)
-    return x.is_cuda and torch.cuda.get_device_capability(x.device) >= needed
+    return runs_kernels(x.device, (8, 0) if dtype is torch.bfloat16 else OLDEST)
 
 
 def head_forward(

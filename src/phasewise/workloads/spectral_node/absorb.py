@@ -18,8 +18,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from phasewise.kit.kernels import is_interpreted
 from phasewise.workloads.spectral_node.flow import HIDDEN, Flow
-from phasewise.workloads.spectral_node.kernels import is_interpreted
 from phasewise.workloads.spectral_node.rows import power_of_two, reciprocal
 
 

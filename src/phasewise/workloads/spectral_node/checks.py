@@ -105,7 +105,7 @@ def lookup_exact(context: CheckContext) -> Checked:
     # a cell is 0.01 wide: rounding c at 6e-8 moves it by 6e-6 of a cell
     return Checked(
         passed=error <= 1e-4 and zeros == 0,
-        message=f"largest error {error:.1e} of values near 1, {zeros} of {found.numel()} are exactly 0",
+        message=f"largest error {error:.1e} of values near 1; {zeros} of {found.numel()} values read as 0",
         numbers={"lookup error": Quantity(value=error)},
     )
 
@@ -222,7 +222,7 @@ def largest_batch(context: CheckContext) -> Checked:
     found = run_halving(work, most, smallest=1)
     return Checked(
         passed=found.result == found.size and found.size >= few,
-        message=f"{found.size} transitions ({found.size * context.shape.wavelengths} trajectories) fit, {len(found.history)} tried",
+        message=f"{found.size} transitions ({found.size * context.shape.wavelengths} trajectories) fit; sizes tried: {len(found.history)}",
         numbers={"largest batch": Quantity(value=found.size)},
     )
 
@@ -242,6 +242,7 @@ def compressed_holds(context: CheckContext) -> Checked:
     return Checked(
         # one that does not hold is not exported; INT8 has to
         passed="INT8" in held,
-        message=f"of {full} bytes, within {compress.GATE:g} of the spread of A: {', '.join(held) or 'none'}",
+        message=f"within {compress.GATE:.0%} of the spread of A: {', '.join(held) or 'none'} (of {', '.join(made)}); "
+        f"the whole model has {full} bytes",
         numbers=numbers,
     )

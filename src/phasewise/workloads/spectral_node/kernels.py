@@ -5,15 +5,14 @@ Whoever solves many batches makes a `Ready` once: tables and the folded flow in 
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-import os
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from phasewise.kit.kernels import is_interpreted, runs_kernels
 from phasewise.workloads.spectral_node.closed import Tables, couple_closed, look_up, solve_closed
 from phasewise.workloads.spectral_node.flow import HIDDEN, Flow, rate
 from phasewise.workloads.spectral_node.metric import FLOOR, Parameters, christoffel_tangent
@@ -57,25 +56,9 @@ def scale_flow(flow: Flow) -> Flow:
     return Flow(*(part.contiguous() for part in (bias, by_c, by_v, by_a, -2 * flow.out, flow.shift + flow.out.sum())))
 
 
-@functools.cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
-
-
-def is_interpreted() -> bool:
-    """Whether Triton runs kernels in its interpreter, on the CPU."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
-
-
 def has_kernel(device: torch.device | str, dtype: torch.dtype = torch.float32) -> bool:
     """Whether the functions below use kernels for tensors on this device; False means the plain functions answer."""
-    device = torch.device(device)
-    if dtype != torch.float32 or not _has_triton():
-        return False
-    if is_interpreted():
-        return True
-    # compute capability 7.5 is the oldest for which the kernels are compiled in the tests
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (7, 5)
+    return dtype == torch.float32 and runs_kernels(device)
 
 
 def _fits(ready: Ready, device: torch.device) -> bool:
@@ -98,7 +81,7 @@ def solve(
     columns, wavelengths = ready.gamma.shape[1], ready.gamma.shape[0]
     if not _fits(ready, start.device):
         begin, goal = _spread(start, wavelengths), _spread(stop, wavelengths)
-        gamma = functools.partial(look_up, ready.gamma)
+        gamma = partial(look_up, ready.gamma)
         v0, end = shoot(lambda c, v: integrate_geodesic(gamma, c, v, steps), begin, goal, newton=newton, slope="exact")
         return v0.T, end.T
     from phasewise.workloads.spectral_node import fused
@@ -118,7 +101,7 @@ def couple(
     columns, wavelengths = ready.gamma.shape[1], ready.gamma.shape[0]
     if not _fits(ready, start.device):
         v0, _ = solve(ready, start, stop, steps=steps, newton=newton)
-        gamma, flow = functools.partial(look_up, ready.gamma), functools.partial(rate, ready.flow)
+        gamma, flow = partial(look_up, ready.gamma), partial(rate, ready.flow)
         _, _, end = integrate_coupled(gamma, flow, _spread(start, wavelengths), v0.T, a.T, steps)
         return v0, end.T
     from phasewise.workloads.spectral_node import fused

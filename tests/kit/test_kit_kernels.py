@@ -1,11 +1,13 @@
-"""Launching a Triton kernel again."""
+"""Whether kernels run, and launching one again."""
 
 from __future__ import annotations
+
+import importlib.util
 
 import pytest
 import torch
 
-from phasewise.kit.launches import describe_layout, launch_and_keep
+from phasewise.kit.kernels import describe_layout, launch_and_keep, runs_kernels
 
 
 class Kernel:
@@ -43,3 +45,14 @@ def test_layouts_differ_where_a_compiled_kernel_would_be_wrong() -> None:
     assert describe_layout((torch.ones(8, 8),)) == layout
     for other in (x.T, x[:4], x.double(), torch.zeros(65)[1:].view(8, 8)):
         assert describe_layout((other,)) != layout
+
+
+def test_kernels_run_in_the_interpreter_and_on_a_gpu_that_is_new_enough(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    runs = runs_kernels.__wrapped__
+    assert not runs("cpu")
+    assert runs("cuda") and not runs("cuda", (8, 0))
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert runs("cpu")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not runs("cuda")

@@ -1,4 +1,4 @@
-"""Launch a Triton kernel again without Triton's look at every argument.
+"""Triton kernels: whether they run here, and how to launch one again without Triton's look at every argument.
 
 Triton finds out at each launch which compiled form of a kernel its arguments ask for: 20 us of host time for 30 arguments beside
 an H200, where the compiled form itself is launched in 9 us. A kernel that runs for less waits for its host.
@@ -6,10 +6,31 @@ an H200, where the compiled form itself is launched in 9 us. A kernel that runs 
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+
+# the oldest compute capability for which the tests compile kernels
+OLDEST = (7, 5)
+
+
+def is_interpreted() -> bool:
+    """Whether Triton runs kernels in its interpreter, on the CPU."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+# asked at every call of a kernel
+@functools.cache
+def runs_kernels(device: torch.device | str, capability: tuple[int, int] = OLDEST) -> bool:
+    """Whether kernels run for tensors on this device; where not, plain PyTorch has to answer: a fallback to report."""
+    if importlib.util.find_spec("triton") is None:
+        return False
+    device = torch.device(device)
+    return is_interpreted() or (device.type == "cuda" and torch.cuda.get_device_capability(device) >= capability)
 
 
 def launch_and_keep(
