@@ -32,13 +32,13 @@ def run_script(folder: Path, inputs: Path, outputs: Path) -> subprocess.Complete
 @pytest.fixture(scope="module")
 def mlp(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Export]:
     folder = tmp_path_factory.mktemp("mlp")
-    return folder, run_export(folder, "mlp", exporters=("torch-export", "onnx", "tensorrt"))
+    return folder, run_export(folder, "mlp", exporters=("torch-export", "onnx", "aotinductor", "tensorrt"))
 
 
 def test_a_module_is_exported_compared_and_timed_in_interleaved_rounds(mlp: tuple[Path, Export]) -> None:
     _, record = mlp
-    assert [result.status for result in record.results] == [ExportStatus.OK, ExportStatus.OK, ExportStatus.SKIPPED]
-    for result in record.results[:2]:
+    assert [result.status for result in record.results] == [ExportStatus.OK] * 3 + [ExportStatus.SKIPPED]
+    for result in record.results[:3]:
         # two fresh batches besides the captured one, three outputs each
         assert [(error.step, error.name) for error in result.errors] == [
             (step, name) for step in range(3) for name in ("out", "parts_0", "parts_1")
@@ -53,7 +53,7 @@ def test_a_module_is_exported_compared_and_timed_in_interleaved_rounds(mlp: tupl
 
 def test_a_target_that_is_not_installed_is_skipped_with_its_cure(mlp: tuple[Path, Export]) -> None:
     folder, record = mlp
-    assert record.results[2].reason == "needs an NVIDIA GPU"
+    assert record.results[3].reason == "needs an NVIDIA GPU"
     assert not (folder / "mlp" / "tensorrt").exists()
 
 
@@ -71,7 +71,7 @@ def test_the_signature_names_inputs_and_outputs_in_the_order_of_the_placed_batch
 
 def test_the_manifest_holds_the_hashes_the_tier_and_the_errors_found(mlp: tuple[Path, Export]) -> None:
     folder, record = mlp
-    for result in record.results[:2]:
+    for result in record.results[:3]:
         target = folder / "mlp" / result.target
         manifest = json.loads((target / "manifest.json").read_text())
         assert manifest["status"] == "ok"
@@ -85,7 +85,7 @@ def test_the_manifest_holds_the_hashes_the_tier_and_the_errors_found(mlp: tuple[
         }
 
 
-@pytest.mark.parametrize("target", ["torch-export", "onnx"])
+@pytest.mark.parametrize("target", ["torch-export", "onnx", "aotinductor"])
 def test_the_script_runs_alone_and_writes_the_outputs_of_the_module(
     mlp: tuple[Path, Export], target: str, tmp_path: Path
 ) -> None:
@@ -190,15 +190,3 @@ def test_a_red_gate_or_none_keeps_the_case_out(tmp_path: Path) -> None:
     assert [result.status for result in red.results] == [ExportStatus.SKIPPED] * 2
     absent = export_variant(plan, None, root=ROOT, folder=tmp_path, machine="m", commit="c")
     assert absent.skipped == "skipped because it has not been validated"
-
-
-def test_aotinductor_packages_run_alone_too(tmp_path: Path) -> None:
-    record = run_export(tmp_path / "out", "mlp", exporters=("aotinductor",))
-    (result,) = record.results
-    assert (result.status, result.reason) == (ExportStatus.OK, "")
-    assert len(result.export_s) == 3
-    done = run_script(tmp_path / "out/mlp/aotinductor", tmp_path / "out/mlp/inputs.npz", tmp_path / "found.npz")
-    assert done.returncode == 0, done.stderr
-    with np.load(tmp_path / "found.npz") as found, np.load(tmp_path / "out/mlp/outputs.npz") as wanted:
-        for name in wanted:
-            np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-6)

@@ -153,12 +153,12 @@ def test_shape_layout(run_shape):
 
 def test_shape_memory(run_shape):
     """What runs out of memory is a result; what runs in its place is ENABLED."""
-    project = run_shape("memory")
+    project = run_shape("memory", profilers=[])
     summary = project.summary("memory")
     failed = project.case("memory", "00-baseline", "measure", "pairs")["arms"][-1]["failure"]
     assert failed["reason"] == "oom"
     assert summary["baseline"]["status"] == "FAILED" and summary["baseline"]["time_s"] is None
-    row = phase_row(summary, "by-rows")
+    row = phase_row(summary, "product")
     assert (row["status"], row["reason"]) == ("ENABLED", "parent-cannot-run")
     assert row["time_s"] > 0 and row["speedup_baseline"] is None
     assert row["peak_memory_bytes"] < 200_000_000

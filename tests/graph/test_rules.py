@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from graph.projects import CONTRACT, REPOSITORY, make_project
+from graph.projects import CONTRACT, REPOSITORY, list_jobs, make_project
 
 # two jobs that ask for the GPU and for one core each, beside the graph's own rules
 TWO_JOBS = """
@@ -59,7 +59,7 @@ def test_the_rules_are_formatted(planned):
 def test_it_plans_the_whole_graph_however_it_is_called(planned, cores):
     done = planned.run("-n", *cores)
     assert f"workflow specific profile {REPOSITORY / 'profiles/default'}" in done.stderr
-    jobs = planned.jobs(*cores)
+    jobs = list_jobs(done.stdout)
     assert {"machine", "prepare", "validate 00-baseline", "measure 01-columns", "measure aa", "index"} <= jobs
     # a control repeats a variant that has a gate of its own
     assert "validate aa" not in jobs

@@ -62,7 +62,7 @@ def chi_square(context):
 workload = Workload(
     summary="Draws from a discrete distribution",
     switches=Switches,
-    cases={"draw": Case(tiny=Shape(draws=4096, kinds=64))},
+    cases={"draw": Case(tiny=Shape(draws=1024, kinds=64))},
     phases=(Phase("search", {"search": True}, because="excess-traffic", expect=(2, 50)),),
     checks=(Check("chi-square"),),
 )

@@ -96,7 +96,7 @@ def sampled_frequencies(context: CheckContext) -> Checked:
     probability = float(stats.chi2.sf(statistic, len(cells) - 1))
     return Checked(
         passed=probability > 1e-4 and outside == 0,
-        message=f"chi-square {statistic:.1f} of {len(cells)} cells, p = {probability:.3f}",
+        message=f"chi-square {statistic:.1f} over {len(cells)} cells, p = {probability:.3f}",
         numbers={"p of chi-square": Quantity(value=probability), "tokens outside the nucleus": Quantity(value=outside)},
     )
 
@@ -104,7 +104,7 @@ def sampled_frequencies(context: CheckContext) -> Checked:
 def lora_gradients(context: CheckContext) -> Checked:
     """The direction of the adapters' gradient against float64, for the program's own replies."""
     if "examples" not in context.shape or context.shape.steps > 1:
-        return Checked(passed=True, message="seen in train-step and micro-step")
+        return Checked(passed=True, message="no adapter learns here: judged in train-step and micro-step")
     program, batch = context.build(), context.inputs(11)
     assert program.place is not None and program.state is not None, "a learning program has both"
     raw = program.step(program.place(batch))
