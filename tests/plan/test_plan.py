@@ -29,6 +29,29 @@ CONTRACT = (
     "two_cases",
 )
 
+RISKY = """
+from dataclasses import dataclass
+from phasewise import Case, Check, Phase, Program, Risk, Shape, Workload
+
+@dataclass(frozen=True)
+class Switches:
+    fast: bool = False
+
+def mine(context): ...
+def make_inputs(case, shape, seed): ...
+def build(switches, inputs, case, shape, device): return Program(step=None)
+
+def risk(check):
+    return Risk(check, probability="low", impact="low", symptom="s", mitigation="m", contingency="c", check=check)
+
+workload = Workload(
+    summary="Two cases", switches=Switches,
+    cases={"one": Case(tiny=Shape(n=1)), "two": Case(tiny=Shape(n=2))},
+    phases=(Phase("faster", {"fast": True}, because="serial-loop", risks=(risk("mine"), risk("memory-flat"))),),
+    checks=(Check("mine", when="final", cases=("one",)),),
+)
+"""
+
 
 def plan_contract(repository, name, **options):
     schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
@@ -142,3 +165,12 @@ def test_an_absent_or_wrong_source_is_named(tmp_path, repository):
     (tmp_path / "broken_workload.py").write_text("def (:\n")
     with pytest.raises(PlanError, match="SyntaxError"):
         plan("broken_workload.py")
+
+
+def test_a_risk_runs_its_check_in_the_cases_that_the_check_is_declared_for(repository, tmp_path):
+    schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
+    (tmp_path / "risky.py").write_text(RISKY)
+    configuration = parse_configuration({"workloads": {"risky": {"source": "risky.py"}}}, schema, "test")
+    plans = {plan.variant: plan for plan in plan_runs(configuration, tmp_path, CPU)[0].variants}
+    checks = {check.name: check.cases for check in plans["01-faster"].checks}
+    assert checks["mine"] == ("one",) and checks["memory-flat"] == ("one", "two")

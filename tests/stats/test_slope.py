@@ -67,14 +67,3 @@ def test_windows_can_be_of_single_long_steps():
 def test_times_that_are_no_times_are_refused(bad):
     with pytest.raises(ValueError, match="warm-up"):
         measure_trend([1.0] * 29 + [bad])
-
-
-@pytest.mark.parametrize("digits", [2, 12], ids=["ties", "no-ties"])
-def test_slope_and_interval_are_those_of_scipy(digits):
-    from scipy import stats
-
-    times = np.exp(np.round(np.random.default_rng(4).normal(0.0, 0.02, 30), digits))
-    trend, found = measure_trend(times), stats.theilslopes(np.log(times), alpha=0.95)
-    expected = np.expm1(29 * np.array([found.slope, found.low_slope, found.high_slope]))
-    assert trend is not None
-    np.testing.assert_allclose([trend.change, trend.low, trend.high], expected, rtol=1e-12)

@@ -111,13 +111,15 @@ def _changed(workload: Workload, switches: Mapping[str, Scalar]) -> dict[str, Sc
 
 
 def _plan_checks(workload: Workload, stack: Stack, variant: Variant) -> tuple[PlannedCheck, ...]:
-    """Checks of the workload by `when`, and those that the phase's own risks name."""
+    """Checks of the workload by `when`, and those that the phase's own risks name, in the cases that they are declared for."""
     if variant.kind not in (Kind.BASELINE, Kind.PHASE):
         return ()
-    named = [Check(risk.check, when="every") for risk in (variant.phase.risks if variant.phase else ()) if risk.check]
-    named += [
-        Check(risk.check, when="every") for risk in workload.risks if risk.check and variant.name in stack.tops.values()
-    ]
+    risks = (
+        *(variant.phase.risks if variant.phase else ()),
+        *(workload.risks if variant.name in stack.tops.values() else ()),
+    )
+    declared = {check.name: check.cases for check in workload.checks}
+    named = [Check(risk.check, when="every", cases=declared.get(risk.check, ())) for risk in risks if risk.check]
     planned: dict[str, tuple[str, ...]] = {}
     for check in (*workload.checks, *named):
         cases = tuple(

@@ -189,7 +189,7 @@ def peer(row: PeerRow) -> str:
 def headline(row: Row | None, speedup: Interval | None, item: str) -> str:
     """What the whole run comes to, after its number."""
     if row is None or speedup is None:
-        return "No speed-up over the baseline is on record."
+        return "No speed-up over the baseline is on record"
     parts = [f"as fast as the baseline {show.only_bounds(speedup)}"]
     if row.time_s is not None:
         parts.append(f"one step takes {show.time_interval(row.time_s)}")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from phasewise.stats.ratio import require_finite
 
@@ -45,6 +44,9 @@ def measure_trend(
     last = times[-steps:]
     if last.min() <= 0.0:
         raise ValueError(f"step times of the warm-up: the shortest is {last.min()} s; times must be positive")
+    # half a second to import, and only a warm-up needs it
+    from scipy import stats
+
     found = stats.theilslopes(np.log(last), alpha=level)
     span = steps - 1
     return Trend(

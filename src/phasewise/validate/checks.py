@@ -26,7 +26,7 @@ def bitwise_repeatable(context: CheckContext) -> Checked:
     batch = context.inputs(0)
     one, two = (context.run(context.build(), batch) for _ in range(2))
     if all_same_bits(one, two):
-        return Checked(passed=True, message=f"{len(one)} outputs are bit-equal in two builds")
+        return Checked(passed=True, message=f"{len(one)} output{'s' * (len(one) != 1)} bit-equal in two builds")
     largest = max((_distance(one[name], two[name]) for name in one.keys() & two.keys()), default=0.0)
     return Checked(
         passed=False,

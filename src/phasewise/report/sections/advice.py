@@ -65,9 +65,12 @@ def _findings(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
             "Finding", "#Holds", "#Share", "#Gain if cured", "Basis", "Seen", "Evidence", "Advice", "Phase"
         )
         blocks.append(Table(f"What holds {case.case} back", titles, tuple(_row(one) for one in found)))
-    else:
-        blocks += nothing("Nothing was found that holds this step back.")
     silent = [one for one in analysis.findings if one.outcome == "abstained"]
+    if not found:
+        judged = len(silent) < len(analysis.findings)
+        blocks += nothing(
+            "Nothing was found that holds this step back." if judged else "No finding could judge this step."
+        )
     if silent:
         rows = tuple((code(one.finding), one.reason or show.NOTHING) for one in silent)
         blocks.append(Table("Findings that would not judge", columns("Finding", "Why"), rows, folded=True))
