@@ -132,6 +132,21 @@ def test_an_engine_is_refused_in_the_mode_that_it_does_not_run() -> None:
             build(Switches(engine=engine), make_shape(feedback=feedback))
 
 
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ({"engine": "lockstep"}, "lockstep"),
+        ({"retrieval": "triton"}, "fused-retrieval"),
+        ({"bank": "bounded"}, "sparse-bank"),
+        ({"compiled_ends": True}, "compiled-ends"),
+        ({"overlap": True}, "overlap"),
+    ],
+)
+def test_what_needs_the_kernels_is_told_where_there_are_none(asked: dict[str, object], name: str) -> None:
+    made = build(Switches(**asked), make_shape(feedback=True))
+    assert made.fallbacks == (f"{name}: no NVIDIA GPU, the eager window ran instead",)
+
+
 def test_two_halves_hold_a_float32_and_their_three_products_its_product() -> None:
     generator = torch.Generator().manual_seed(0)
     left, right = torch.rand(40, 300, generator=generator), torch.randn(300, 20, generator=generator)

@@ -97,18 +97,32 @@ def choose_window(
         lambda: read_state(memory),
         lambda tensors: load_state(memory, tensors),
     )
+    missing = list_missing(switches, device)
+    if missing:
+        return plain, missing
     if switches.engine == "eager" and (switches.overlap or switches.compiled_ends):
         raise Unsupported("overlap and compiled_ends belong to the fused engines, and this window is eager")
     if switches.engine == "eager":
-        asked = switches.retrieval == "triton" and not has_kernel(device)
-        return plain, ("fused-retrieval: no NVIDIA GPU, plain PyTorch answered",) if asked else ()
-    if not has_kernel(device):
-        return plain, (f"{switches.engine}: no NVIDIA GPU, the eager window ran instead",)
+        return plain, ()
     if switches.engine == "persistent":
         from phasewise.workloads.lior.persistent import make_persistent_window
 
         return make_persistent_window(memory, sizes, mix=switches.mix, compiled=switches.compiled_ends), ()
     return make_window(memory, sizes, mix=switches.mix, overlap=switches.overlap, compiled=switches.compiled_ends), ()
+
+
+def list_missing(switches: Switches, device: torch.device) -> tuple[str, ...]:
+    """What the switches ask of the kernels where there are none, and that the eager window answers instead."""
+    if has_kernel(device):
+        return ()
+    asked = {
+        switches.engine: switches.engine != "eager",
+        "fused-retrieval": switches.retrieval == "triton",
+        "sparse-bank": switches.bank == "bounded",
+        "compiled-ends": switches.compiled_ends,
+        "overlap": switches.overlap,
+    }
+    return tuple(f"{name}: no NVIDIA GPU, the eager window ran instead" for name, wanted in asked.items() if wanted)
 
 
 def capture_window(
