@@ -116,6 +116,20 @@ def test_the_module_with_its_own_list_agrees() -> None:
     assert torch.allclose(found["forces"], forces, atol=1e-5)
 
 
+@pytest.mark.slow
+def test_the_module_runs_in_onnx_runtime(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="needs the package onnxruntime")
+    pytest.importorskip("onnxscript", reason="needs the package onnxscript")
+    batch = as_dict(9)
+    module = Potential(small_weights(), SMALL, as_atoms(batch))
+    file = str(tmp_path / "model.onnx")
+    torch.onnx.export(torch.export.export(module, (), batch), f=file, dynamo=True, verbose=False)
+    session = runtime.InferenceSession(file)
+    fed = {one.name: batch[one.name].numpy() for one in session.get_inputs()}
+    for found, exact in zip(session.run(None, fed), expected(batch), strict=True):
+        assert torch.allclose(torch.from_numpy(found), exact, atol=1e-4)
+
+
 def test_a_missing_checkpoint_is_named() -> None:
     with pytest.raises(UserError, match="one of them is missing"):
         Evaluator.load(Path("nowhere/model"))

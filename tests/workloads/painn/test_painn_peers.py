@@ -23,6 +23,8 @@ from workloads.painn.painn_molecules import SMALL, draw_molecule, join, small_we
 
 SHAPE = Shape(system="ethanol", count=2, features=64, task="forces")
 LIST = Shape(system="clusters", count=2, features=64, task="list")
+# thinner than two cutoffs: neighbours in images of the box
+BOX = Shape(system="water", repeat="3x3x3", features=64, task="list")
 
 
 def test_every_weight_goes_to_a_name_of_its_own_and_comes_back() -> None:
@@ -82,6 +84,7 @@ def test_schnetpack_gives_the_same_energy_and_forces_with_the_same_weights(basis
     [
         ("schnetpack", "schnetpack", SHAPE), ("schnetpack_select", "schnetpack", SHAPE), ("jax_jit", "jax", SHAPE),
         ("vesin_list", "vesin", LIST), ("torch_nl_list", "torch_nl", LIST),
+        ("vesin_list", "vesin", BOX), ("torch_nl_list", "torch_nl", BOX),
     ],
 )  # fmt: skip
 def test_a_peer_gives_what_the_reference_gives(name: str, package: str, shape: Shape) -> None:

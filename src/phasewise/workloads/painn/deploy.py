@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -46,8 +48,10 @@ class Potential(_Held):
         self, positions: Tensor, numbers: Tensor, system: Tensor, start: Tensor, cell: Tensor | None = None
     ) -> dict[str, Tensor]:
         """Energies (B,) and forces (A, 3), float64; NaN if the list had no place for an edge."""
-        atoms = Atoms(positions, numbers, system, start, cell)
+        # ONNX scatters by int64 only
+        atoms = Atoms(positions, numbers, system.long(), start, cell)
         edges = neighbours.in_places(atoms, self.plan)
+        edges = replace(edges, i=edges.i.long(), j=edges.j.long())
         energy, pulls = self.pulls(numbers, edges.r, edges.i, edges.j)
         result = by_scatter(atoms, edges, energy, pulls, self.weights()["atomref"], False)
         assert result.forces is not None, "forces were asked for"

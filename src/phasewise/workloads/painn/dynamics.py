@@ -5,6 +5,7 @@ Velocity Verlet in float64: v += h/2 F/m, x += h v, F = F(x), v += h/2 F/m. Posi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -90,7 +91,7 @@ def run_nve(
 class Drift:
     """Straight lines through the total energies of all replicas."""
 
-    # meV/atom/ns, mean over the replicas and its standard error (0 with one replica)
+    # meV/atom/ns, mean over the replicas and its standard error (NaN with one replica, which has none)
     slope: float
     error: float
     # change over the whole run over the spread of the kinetic energy: below 1 it drowns in the motion
@@ -112,7 +113,7 @@ def fit_drift(found: Trajectory, atoms_each: int) -> Drift:
     scale = 1e3 * 1e6 / atoms_each
     return Drift(
         slope=float(slopes.mean()) * scale,
-        error=float(slopes.std()) / count**0.5 * scale if count > 1 else 0.0,
+        error=float(slopes.std()) / count**0.5 * scale if count > 1 else math.nan,
         over_std=float((slopes.abs() * span / found.kinetic.std(0)).mean()),
         spread=float(residual.std(0).mean()),
     )

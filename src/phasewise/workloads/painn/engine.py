@@ -20,6 +20,7 @@ from phasewise.workloads.painn.arithmetic import choose_multiply
 from phasewise.workloads.painn.layout import Atoms, Edges, Sizes, Weights
 from phasewise.workloads.painn.messages import PlainMessages
 from phasewise.workloads.painn.phases import Switches
+from phasewise.workloads.painn.triton.device import has_kernels
 
 # of the filter table: 512 leave 1e-7 of the filter and 8e-6 of its slope; more lose to float32, whose slope is a difference of
 # neighbouring knots over their distance
@@ -64,7 +65,8 @@ def make_engine(
     fallbacks += missing
     model, missing = choose_model(switches, ready, sizes, multiply, find, atoms, forces)
     fallbacks += missing
-    assemble = choose_assembly(switches, device)
+    assemble, missing = choose_assembly(switches, device)
+    fallbacks += missing + list_unused(switches, device)
 
     def evaluate(now: Atoms) -> Result:
         edges = find(now)
@@ -96,7 +98,6 @@ def choose_finder(switches: Switches, atoms: Atoms, plan: neighbours.ListPlan) -
 def _triton_finder(atoms: Atoms, plan: neighbours.ListPlan) -> tuple[Finder, tuple[str, ...]]:
     from phasewise.workloads.painn.triton.boxes import plan_box
     from phasewise.workloads.painn.triton.cells import find_in_box
-    from phasewise.workloads.painn.triton.device import has_kernels
     from phasewise.workloads.painn.triton.lists import find_plain
     from phasewise.workloads.painn.triton.molecules import find_in_molecules
 
@@ -154,7 +155,6 @@ def _fused_model(
     forces: bool,
 ) -> tuple[Model, tuple[str, ...]]:
     from phasewise.workloads.painn.fused import FusedMessages, default_launches
-    from phasewise.workloads.painn.triton.device import has_kernels
     from phasewise.workloads.painn.triton.message import pack_filter
 
     packed = pack_filter(weights["filter.weight"], weights["filter.bias"], sizes.layers)
@@ -215,25 +215,41 @@ def take_rows(values: Tensor, index: Tensor) -> Tensor:
     return values.index_select(0, index)
 
 
-def choose_assembly(switches: Switches, device: torch.device) -> Callable[..., Result]:
-    """From energies of atoms and pulls of edges to energies of systems and forces on atoms."""
+def choose_assembly(switches: Switches, device: torch.device) -> tuple[Callable[..., Result], tuple[str, ...]]:
+    """From energies of atoms and pulls of edges to energies of systems and forces on atoms; why not as it was asked for."""
+    if switches.assembly != "triton":
+        return by_scatter, ()
+    reason = () if has_kernels(device) else ("triton-forces: no NVIDIA GPU, plain PyTorch ran instead",)
+    if switches.neighbours != "triton":
+        # a sum along rows reads the opposite of each edge, which only the kernels' list names
+        return by_scatter, reason or ("triton-forces: the list names no opposite edges, forces were scattered",)
+    from phasewise.workloads.painn.triton.forces import gather_forces, sum_systems
+
     compiled = switches.compiled and device.type == "cuda"
     total_of, refuse = (_maybe(part, compiled) for part in (add_atomref, refuse_overflow))
-    if switches.assembly == "triton":
-        from phasewise.workloads.painn.triton.forces import gather_forces, sum_systems
 
-        def by_rows(
-            atoms: Atoms, edges: Edges, energy: Tensor, pulls: Tensor | None, atomref: Tensor, strain: bool
-        ) -> Result:
-            total = sum_systems(total_of(energy, atomref, atoms.numbers), atoms.start)
-            if pulls is None:
-                return Result(*refuse(edges.overflow, total, None, None))
-            forces, gradient = gather_forces(pulls if pulls.dim() == 3 else pulls[None], edges, strain=strain)
-            summed = None if gradient is None else sum_systems(gradient, atoms.start)
-            return Result(*refuse(edges.overflow, total, forces, summed))
+    def by_rows(
+        atoms: Atoms, edges: Edges, energy: Tensor, pulls: Tensor | None, atomref: Tensor, strain: bool
+    ) -> Result:
+        total = sum_systems(total_of(energy, atomref, atoms.numbers), atoms.start)
+        if pulls is None:
+            return Result(*refuse(edges.overflow, total, None, None))
+        forces, gradient = gather_forces(pulls if pulls.dim() == 3 else pulls[None], edges, strain=strain)
+        summed = None if gradient is None else sum_systems(gradient, atoms.start)
+        return Result(*refuse(edges.overflow, total, forces, summed))
 
-        return by_rows
-    return by_scatter
+    return by_rows, reason
+
+
+def list_unused(switches: Switches, device: torch.device) -> tuple[str, ...]:
+    """What was asked of the message kernels where they do not run, and so changes nothing."""
+    fused = switches.message == "triton"
+    unused = {
+        "filter-table: plain messages evaluate their filters": switches.table and not fused,
+        "autotune: without the kernels there is no launch to choose": switches.tuned
+        and not (fused and has_kernels(device)),
+    }
+    return tuple(reason for reason, is_true in unused.items() if is_true)
 
 
 def _maybe(function: Callable[..., Any], compiled: bool) -> Callable[..., Any]:

@@ -64,7 +64,7 @@ def vesin_list(inputs: Batch, case: str, shape: Shape, device: torch.device) -> 
 def torch_nl_list(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
     """torch-nl's linked cells, all systems in one batch."""
     from torch_nl import compute_neighborlist
-    from torch_nl.geometry import compute_distances
+    from torch_nl.geometry import compute_cell_shifts, compute_distances
 
     cutoff = Sizes().cutoff
 
@@ -81,7 +81,8 @@ def torch_nl_list(inputs: Batch, case: str, shape: Shape, device: torch.device) 
         }
 
     def step(placed: dict[str, Tensor]) -> dict[str, Tensor]:
-        mapping, _, shifts = compute_neighborlist(cutoff, **placed, self_interaction=False)
+        mapping, system, cells_away = compute_neighborlist(cutoff, **placed, self_interaction=False)
+        shifts = compute_cell_shifts(placed["cell"], cells_away, system)
         return {"mapping": mapping, "distance": compute_distances(placed["pos"], mapping, shifts)}
 
     def outputs(raw: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -174,6 +174,8 @@ def _build_streams(switches: Switches, inputs: Batch, shape: Shape, device: torc
 
     made = [_make_step(switches, part, shape) for part in place(inputs)]
     step, fallbacks = run_on_streams([step for step, _ in made], device), made[0][1]
+    if device.type != "cuda":
+        fallbacks = (*fallbacks, "multi-stream: no NVIDIA GPU, the parts ran one after the other")
     if switches.graph:
         captured = capture(step, place(inputs))
         step = captured.call
