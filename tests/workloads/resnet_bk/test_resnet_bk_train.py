@@ -5,14 +5,15 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 
-from phasewise import Shape, Unsupported
+from phasewise import CheckContext, Shape, Unsupported
 from phasewise.kit.ranks import Rank
-from phasewise.workloads.resnet_bk import program
+from phasewise.workloads.resnet_bk import checks, program
 from phasewise.workloads.resnet_bk.phases import Switches
 from phasewise.workloads.resnet_bk.train import make_training, place_rows
 from workloads.resnet_bk.resnet_bk_cases import CAUSAL, CPU, STACK, TINY, build, run_steps
@@ -113,6 +114,25 @@ def test_running_out_of_memory_halves_the_micro_batch_and_keeps_the_loss(monkeyp
     training.step(example)
     # what fitted is remembered
     assert len(training.fitted.history) == 3
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_check_of_halving_sees_what_a_failed_try_leaves_behind(
+    clean: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switches = Switches(adapt=True)
+    context = CheckContext(
+        build=lambda **changes: build(**{**asdict(switches), **changes}),
+        reference=lambda: None,
+        run=lambda built, batch: built.step(built.place(batch)),
+        inputs=lambda seed: program.make_inputs("documented", TINY, seed),
+        switches=switches, case="documented", shape=TINY, device=CPU, rtol=1e-3, atol=1e-3,
+    )  # fmt: skip
+    if not clean:
+        monkeypatch.setattr(torch.optim.AdamW, "zero_grad", lambda self, set_to_none=True: None)
+    found = checks.halving(context)
+    assert "8 failed, 4 fitted" in found.message
+    assert found.passed is clean
 
 
 @pytest.mark.parametrize(
