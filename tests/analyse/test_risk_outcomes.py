@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from synthetic_run import Phase, make_run
 
+from phasewise.analyse.risks import settle_risks
 from phasewise.records.plan import PlannedRisk
-from phasewise.records.validate import CheckResult, Outcome
+from phasewise.records.validate import CaseValidation, CheckResult, Outcome
 
 DRIFT = PlannedRisk(title="It drifts", probability="low", impact="high", check="drift")
 TASTE = PlannedRisk(title="Users notice", probability="10 %", impact="low", by_hand="nobody can check that")
@@ -33,6 +34,17 @@ def test_a_check_that_did_not_run_leaves_the_risk_open() -> None:
     (risk,) = make_run(Phase(name="a", risks=(DRIFT,), message="the kernel fell back")).rows()["a"].risks
     assert risk.outcome == "not checked"
     assert risk.evidence == "drift did not run: the kernel fell back"
+
+
+def test_a_check_that_a_fallback_passed_says_nothing_of_the_phase() -> None:
+    passed = CheckResult(check="drift", outcome=Outcome.PASS, message="fine")
+    fallen = CaseValidation(
+        case="one", outcome=Outcome.FALLBACK, message="fell back to the reference", checks=(passed,)
+    )
+    (risk,) = settle_risks([DRIFT], [fallen])
+    assert (risk.outcome, risk.evidence) == ("not checked", "drift: fell back to the reference")
+    (risk,) = settle_risks([DRIFT], [fallen, CaseValidation(case="two", outcome=Outcome.PASS, checks=(passed,))])
+    assert (risk.outcome, risk.evidence) == ("did not come true", "drift on two: fine")
 
 
 def test_what_nobody_can_check_is_by_hand() -> None:

@@ -22,17 +22,26 @@ def settle_risks(risks: Iterable[PlannedRisk], validations: Sequence[CaseValidat
 def _settle(risk: PlannedRisk, validations: Sequence[CaseValidation | None]) -> RiskResult:
     if risk.check is None:
         return RiskResult(title=risk.title, outcome=BY_HAND, evidence=risk.by_hand or "no check is named")
-    found = [
-        (validation.case, check)
+    judged = [
+        (validation, check)
         for validation in validations
         if validation is not None
         for check in validation.checks
         if check.check == risk.check
     ]
+    found = [(validation.case, check) for validation, check in judged]
     failed = [(case, check) for case, check in found if check.outcome is Outcome.FAIL]
     if failed:
         return RiskResult(title=risk.title, outcome=CAME_TRUE, evidence=_tell(failed))
-    passed = [(case, check) for case, check in found if check.outcome is Outcome.PASS]
+    # where the variant fell back, something else passed the check
+    fell_back = [validation.message for validation, _ in judged if validation.outcome is Outcome.FALLBACK]
+    passed = [
+        (validation.case, check)
+        for validation, check in judged
+        if check.outcome is Outcome.PASS and validation.outcome is not Outcome.FALLBACK
+    ]
+    if fell_back and not passed:
+        return RiskResult(title=risk.title, outcome=NOT_CHECKED, evidence=f"{risk.check}: {fell_back[0]}")
     if passed:
         return RiskResult(title=risk.title, outcome=DID_NOT, evidence=_tell(passed))
     return RiskResult(title=risk.title, outcome=NOT_CHECKED, evidence=_why_not(risk.check, found, validations))

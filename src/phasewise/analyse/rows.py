@@ -81,7 +81,7 @@ def make_row(told: Told, row: StoryVariant, case: str) -> Row:
         first_step_s=cold_start(arm),
         pays_after_steps=_pays(told, row.variant, parent, case, step),
         floor_fraction=floor_fraction(floor, step.estimate) if floor is not None and step is not None else None,
-        risks=settle_risks(phase.risks, [gate]) if phase is not None else (),
+        risks=settle_risks(phase.risks, [gate]) if phase is not None and case in phase.cases else (),
         rounds=ratio.rounds if ratio is not None else len(kept_rounds(measured)) if measured is not None else 0,
         sets_of_processes=len({taken.process_set for taken in measured.rounds}) if measured is not None else 0,
         dropped_rounds=round(dropped_share(measured) * len(measured.rounds)) if measured is not None else 0,

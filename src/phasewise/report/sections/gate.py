@@ -70,7 +70,9 @@ def _case(records: RunRecords, case: str) -> tuple[Block, ...]:
 
 def _line(one: CaseValidation) -> tuple[Inline, ...]:
     sample = f" (sample of {one.sampled_items} items)" if one.sampled_items is not None else ""
-    remarks = [one.message, *(f"fell back: {reason}" for reason in one.fallbacks)]
+    # the message may tell them already
+    untold = [reason for reason in one.fallbacks if reason not in one.message]
+    remarks = [one.message, *(f"fell back: {reason}" for reason in untold)]
     if one.failure is not None and one.failure.message != one.message:
         remarks.append(one.failure.message)
     worst = max((error.worst for error in one.errors if error.worst is not None), default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phasewise.records.analyse import CaseResult
+from phasewise.records.verdict import Level
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Alarms, Block, Lead, Paragraph, Section, Span, Table, Tone, code, columns
@@ -70,6 +71,7 @@ def _parts(records: RunRecords) -> Table:
         )
         for case in records.cases
         for part in case.parts
+        if part.variant is not None or part.level is not Level.NONE
     )
     titles = columns("Part", "Case", "Ends in", "#Over the baseline", "Target")
     return Table("Parts of the plan", titles, rows)

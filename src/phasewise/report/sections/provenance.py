@@ -151,7 +151,7 @@ def tell_reproduce(records: RunRecords) -> Section:
     commits = records.analysis.commits if records.analysis else ()
     folder = f"profiles/records/{records.workload}/{records.run}/"
     stack = records.cases[0].stack if records.cases else None
-    lines = [f"git checkout {shlex.quote(show.clean(commits[-1]))}"] if commits else []
+    lines = [f"git checkout {shlex.quote(show.clean(commits[-1]).removesuffix('+'))}"] if commits else []
     lines += ["dvc pull", "snakemake --cores all"]
     once = [f"phasewise try {_word(records.workload)} {_word(stack)}"] if stack else []
     return Section(
