@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from graph.projects import copy_project, make_project, share
+from graph.projects import copy_project, list_jobs, make_project, share
 
 STACKED = Path(__file__).with_name("stacked.py")
 FILE = "stacked.py"
@@ -116,3 +117,28 @@ def test_a_deleted_record_is_made_again_with_what_was_read_from_it(project):
     jobs = project.jobs()
     assert expensive(jobs) == {"measure 03-doubled"}
     assert jobs - expensive(jobs) == {"analyse_variant 03-doubled", *READING}
+
+
+def test_another_shape_prepares_again_and_everything_is_measured_again(project):
+    project.edit(FILE, "Shape(n=", "Shape(n=1 + ")
+    everything = ("00-baseline", "01-vectorised", "02-blocked", "03-doubled")
+    jobs = expensive(project.jobs())
+    assert "prepare" in jobs
+    assert of(everything, "validate", "measure", "profile") | of(["aa", "aa-baseline"], "measure") <= jobs
+
+
+def test_a_machine_that_changed_is_measured_again_and_nothing_else(project):
+    assert expensive(jobs_after_an_upgrade(project)) == {"machine"}
+
+
+def test_a_phase_that_changed_is_measured_beside_a_machine_that_is_measured_again(project):
+    project.edit(FILE, "return (x + x).sum(1) / 2", "return (2 * x).sum(1) / 2")
+    again = of(["03-doubled"], "validate", "measure", "profile")
+    assert expensive(jobs_after_an_upgrade(project)) == {"machine"} | again
+
+
+def jobs_after_an_upgrade(project):
+    identity = project.folder / "profiles" / "machines" / "cpu.identity.json"
+    machine = json.loads(identity.read_text())
+    identity.write_text(json.dumps({**machine, "versions": {**machine["versions"], "numpy": "1"}}))
+    return list_jobs(project.run("-n", PHASEWISE_MACHINE="cpu").stdout)

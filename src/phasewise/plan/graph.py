@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from phasewise.model.layout import Layout
 from phasewise.plan.make import PlannedRun
+from phasewise.plan.write import split_plan
 from phasewise.records.errors import UserError
 from phasewise.records.plan import Kind, VariantPlan
+from phasewise.store import digest
 
 Inputs = dict[str, Any]
 
@@ -21,6 +25,20 @@ def ancient(path: str) -> Any:
     from snakemake.ioflags import flag
 
     return flag(path, "ancient")
+
+
+class Stamp(msgspec.Struct):
+    """Which plan a record was made from."""
+
+    plan: str = ""
+
+
+def is_made_from(path: Path, plan: VariantPlan) -> bool:
+    """Whether the record at `path` is of this plan."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Stamp).plan == digest(plan)
+    except (OSError, msgspec.DecodeError):
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +51,7 @@ class Graph:
     def validate_inputs(self, wildcards: Any) -> Inputs:
         """The plan, and the gates of the ancestors: their own errors are the yardstick."""
         plan = self._find(wildcards)
-        return self._base(plan) | {"ancestors": self._files(plan, plan.ancestors, "validate.json")}
+        return self._base(plan, "validate.json") | {"ancestors": self._files(plan, plan.ancestors, "validate.json")}
 
     def measure_inputs(self, wildcards: Any) -> Inputs:
         """The plan and the gates; the parent's predictions have to stand before the outcome is known.
@@ -44,22 +62,24 @@ class Graph:
         own = [] if plan.kind is Kind.CONTROL else [plan.variant]
         predicted = [name for name in plan.ancestors[:1] if plan.kind is Kind.PHASE]
         return (
-            self._base(plan)
+            self._base(plan, "measure.json")
             | {"gates": self._files(plan, [*own, *plan.ancestors], "validate.json")}
-            | {"predictions": [ancient(path) for path in self._files(plan, predicted, "analyse.json")]}
+            | {"predictions": self._settle(plan, "measure.json", self._files(plan, predicted, "analyse.json"))}
         )
 
     def profile_inputs(self, wildcards: Any) -> Inputs:
         """The plan, what is to be captured, and the gate."""
-        plan = self._find(wildcards)
-        return self._base(plan) | {
-            "captures": self._file(plan, "capture.plan.json"),
-            "gate": self._file(plan, "validate.json"),
-        }
+        return self._capture_inputs(self._find(wildcards), "profile.json")
 
     def export_inputs(self, wildcards: Any) -> Inputs:
         """What a profile depends on."""
-        return self.profile_inputs(wildcards)
+        return self._capture_inputs(self._find(wildcards), "export.json")
+
+    def _capture_inputs(self, plan: VariantPlan, record: str) -> Inputs:
+        return self._base(plan, record) | {
+            "captures": self._file(plan, "capture.plan.json"),
+            "gate": self._file(plan, "validate.json"),
+        }
 
     def analyse_variant_inputs(self, wildcards: Any) -> Inputs:
         """Records of this variant alone: a prediction must not know what comes after."""
@@ -98,10 +118,20 @@ class Graph:
         ]
         return ["reports/index.html", "reports/index.md", *records]
 
-    def _base(self, plan: VariantPlan) -> Inputs:
+    def _base(self, plan: VariantPlan, record: str) -> Inputs:
         prepared = self._run_file(plan.workload, plan.run, "prepare.json")
         machine = self.layout.relative(self.layout.machine(plan.device))
-        return {"plan": self._file(plan, "plan.json"), "prepared": [ancient(prepared), ancient(machine)]}
+        return {"plan": self._file(plan, "plan.json"), "prepared": self._settle(plan, record, [prepared, machine])}
+
+    def _settle(self, plan: VariantPlan, record: str, inputs: list[str]) -> list[Any]:
+        """Inputs whose age does not matter, while the record is of this plan.
+
+        Snakemake (9.27) does not look at the plan of a job below one that runs, and an ancient input does not start the
+        job either: what is out of date has to be started by the job above it.
+        """
+        made_from = split_plan(plan)[0] if record in ("validate.json", "measure.json") else plan
+        path = self.layout.records(plan.workload, plan.run, plan.variant) / record
+        return [ancient(name) for name in inputs] if is_made_from(path, made_from) else list(inputs)
 
     def _machine(self, plan: VariantPlan) -> Inputs:
         prepared = self._run_file(plan.workload, plan.run, "prepare.json")
