@@ -88,18 +88,20 @@ def test_a_case_is_exported_of_its_last_kept_variant_only(repository):
     assert plan_contract(repository, "two_cases", capture="all").variants[0].exported is None
 
 
-def test_planning_imports_no_torch_and_takes_well_under_a_second(repository):
+def test_planning_imports_no_torch_and_takes_less_time_than_that_would(repository):
     code = (
         "import sys, time\n"
         "from phasewise.cli import main\n"
         "main(['plan', '--quiet'])\n"
-        "print('torch' in sys.modules, time.process_time())"
+        "imported, planned = 'torch' in sys.modules, time.process_time()\n"
+        "import torch\n"
+        "print(imported, planned, time.process_time() - planned)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True)
-    imported, seconds = done.stdout.split()
+    imported, planned_s, torch_s = done.stdout.split()
     assert imported == "False"
-    # of processor time, interpreter and imports included: the machine may be busy
-    assert float(seconds) < 1.0
+    # processor time, interpreter included, side by side in one process: 0.6 s and 1.2 s on two idle cores
+    assert float(planned_s) < float(torch_s)
 
 
 def test_an_unchanged_plan_keeps_its_file(repository, tmp_path):

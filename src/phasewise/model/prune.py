@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,9 +30,18 @@ UNKNOWN = object()
 def prune(node: ast.stmt, switches: Mapping[str, Scalar]) -> tuple[ast.stmt, frozenset[str]]:
     """A copy of `node` without docstrings and branches that `switches` rule out, and the switches that the rest reads."""
     pruner = _Pruner(switches)
-    pruned = pruner.visit(copy.deepcopy(node))
+    pruned = pruner.visit(_copy(node))
     assert isinstance(pruned, ast.stmt)
     return pruned, frozenset(pruner.reads)
+
+
+def _copy(value: Any) -> Any:
+    # many times faster than `copy.deepcopy`; places in the file are not copied
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
+    if isinstance(value, ast.AST):
+        return type(value)(**{name: _copy(field) for name, field in ast.iter_fields(value)})
+    return value
 
 
 class _Pruner(ast.NodeTransformer):

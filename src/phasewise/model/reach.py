@@ -144,17 +144,18 @@ def _read(module: Module, name: str, switches: Mapping[str, Scalar]) -> Reading:
 
 
 def _note(node: ast.stmt, module: Module, text: str) -> Reading:
+    nodes = list(ast.walk(node))
     names, attributes, files, bases = set(), set(), set(), set()
-    for child in ast.walk(node):
+    for child in nodes:
         if isinstance(child, ast.Attribute) and isinstance(child.value, ast.Name):
             attributes.add((child.value.id, child.attr))
             bases.add(id(child.value))
         elif isinstance(child, ast.Constant) and isinstance(child.value, str) and child.value.endswith(NATIVE):
             files.add(child.value)
-    for child in ast.walk(node):
+    for child in nodes:
         if isinstance(child, ast.Name) and id(child) not in bases:
             names.add(child.id)
-    imports = _imports(ast.walk(node), module.name, module.path)
+    imports = _imports(nodes, module.name, module.path)
     return Reading(text, frozenset(names), frozenset(attributes), imports, frozenset(files))
 
 
