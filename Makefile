@@ -4,16 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
+# three tests on two cores: some wait for what has to hang or to be killed
+SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
 
 report: $(READY)  ## the main job: every configured workload, ending in reports/index.html
 	$(BIN)/snakemake --quiet rules
 	@echo "report: reports/index.html"
 
 test: $(READY)  ## the tests, but for those that take minutes
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
 
 test-all: $(READY)  ## all of them
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 lint: $(READY)  ## style, types, layers, workflow
 	$(BIN)/ruff check .

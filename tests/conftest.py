@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,33 @@ def repository() -> Path:
     return ROOT
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip GPU tests, with the reason, where there is no GPU."""
-    if any("gpu" in item.keywords for item in items):
-        import torch
+# modules whose every test runs a graph of its own, a minute or so each
+SLOW = ("tests/graph/test_contract.py", "tests/graph/test_kill.py")
 
-        if not torch.cuda.is_available():
-            for item in items:
-                if "gpu" in item.keywords:
-                    item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU; run `make gpu-test` on a GPU box"))
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, so that no process is left with one at the end."""
+    items.sort(key=lambda item: (not item.nodeid.startswith("tests/graph/"), not item.nodeid.startswith(SLOW)))
+    _skip_gpu_tests([item for item in items if "gpu" in item.keywords])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Slow tests one by one, any other module as a whole: its fixtures are made once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid if nodeid.startswith(SLOW) else nodeid.partition("::")[0]
+
+    return Scheduling(config, log)
+
+
+def _skip_gpu_tests(items: list[pytest.Item]) -> None:
+    if not items:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU; run `make gpu-test` on a GPU box"))

@@ -50,6 +50,7 @@ def test_the_result_table_is_what_the_summaries_say(repository, readme):
     assert between.strip() == make_table(repository).strip(), "run `make tables`"
 
 
+@pytest.mark.slow
 def test_the_table_of_the_simulation_is_what_the_simulation_says(repository):
     from phasewise.stats.table import render_power
 

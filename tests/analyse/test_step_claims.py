@@ -34,7 +34,12 @@ def test_claims_never_exceed_the_step(
         assert seconds <= sum(ask.seconds for ask in asks) + 1e-9
 
 
-@given(st.tuples(*[st.floats(0.0, 5e-3)] * 7), st.floats(1e-3, 2e-2), st.integers(0, 400), st.booleans())
+@given(
+    st.tuples(*[st.integers(0, 5_000_000).map(lambda ns: ns * 1e-9)] * 7),
+    st.floats(1e-3, 2e-2),
+    st.integers(0, 400),
+    st.booleans(),
+)
 @settings(max_examples=60, deadline=None)
 def test_findings_of_any_trace_hold_at_most_the_measured_step(
     parts: tuple[float, ...], step_s: float, count: int, is_cuda: bool

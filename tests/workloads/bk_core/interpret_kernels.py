@@ -27,11 +27,10 @@ Operands = list[torch.Tensor]
 def measure(
     operands: Operands, z: complex | torch.Tensor, *, causal: bool = False, launch: Launch | None = None
 ) -> dict[str, float | bool]:
-    """Errors of the diagonal and of its gradient against float64, and whether a second call gives the same bits."""
+    """Errors of the diagonal and of its gradient against float64, and whether the theorem's bounds hold."""
     a, b, c = operands
     exact = scan.diagonal_scan(a.double(), b.double(), c.double(), z, causal=causal)
     result = kernels.diagonal(a, b, c, z, causal=causal, launch=launch)
-    again = kernels.diagonal(a, b, c, z, causal=causal, launch=launch)
     upstream = torch.view_as_complex(torch.randn(*a.shape, 2, generator=torch.Generator().manual_seed(3)))
     found = kernels.gradient(a, b, c, z, upstream, causal=causal, launch=launch)
     wanted = kernels.gradient(
@@ -41,7 +40,6 @@ def measure(
     return {
         "error": relative_error(result, exact),
         "gradient": max(_norm_error(part, whole) for part, whole in zip(found, wanted, strict=True)),
-        "repeats": torch.equal(torch.view_as_real(result), torch.view_as_real(again)),
         "bounded": bool(((result.imag > 0) & (result.abs() <= (1 + 1e-5) / eta)).all()),
     }
 

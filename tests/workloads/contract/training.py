@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from phasewise import Case, Check, Idea, Phase, Program, Risk, Shape, Target, Work, Workload
 
+RATE, MOMENTUM = 1e-2, 0.9
+
 
 @dataclass(frozen=True)
 class Switches:
@@ -30,43 +32,52 @@ def build(switches, inputs, case, shape, device):
 
     dtype = torch.get_default_dtype()
     weights = {name: inputs[name].to(device, dtype, copy=True).requires_grad_() for name in ("w1", "w2")}
-    optimizer = torch.optim.AdamW(weights.values(), lr=1e-2, foreach=switches.foreach)
+    # by hand: constructing an optimizer of torch's imports its compiler, more than a second in each of some thirty processes
+    moments = {name: torch.zeros_like(weight) for name, weight in weights.items()}
 
     def loss(x, y):
         return ((x @ weights["w1"]).tanh() @ weights["w2"] - y).square().mean()
 
     def step(batch):
-        optimizer.zero_grad()
+        for weight in weights.values():
+            weight.grad = None
         total = torch.zeros((), device=device)
         for x, y in zip(batch["x"].chunk(switches.accumulate), batch["y"].chunk(switches.accumulate), strict=True):
             part = loss(x, y) / switches.accumulate
             part.backward()
             total = total + part.detach()
-        optimizer.step()
+        with torch.no_grad():
+            update([weight.grad for weight in weights.values()])
         return {"loss": total}
+
+    def update(gradients):
+        if switches.foreach:
+            torch._foreach_mul_(list(moments.values()), MOMENTUM)
+            torch._foreach_add_(list(moments.values()), gradients)
+            torch._foreach_add_(list(weights.values()), list(moments.values()), alpha=-RATE)
+            return
+        for weight, moment, gradient in zip(weights.values(), moments.values(), gradients, strict=True):
+            moment.mul_(MOMENTUM).add_(gradient)
+            weight.add_(moment, alpha=-RATE)
 
     def place(batch):
         return {name: batch[name].to(device, dtype) for name in ("x", "y")}
 
     def state():
-        found = dict(weights)
-        for name, weight in weights.items():
-            held = optimizer.state.get(weight, {})
-            found[f"moment/{name}"] = held.get("exp_avg", torch.zeros_like(weight))
-            found[f"square/{name}"] = held.get("exp_avg_sq", torch.zeros_like(weight))
-            found[f"steps/{name}"] = held.get("step", torch.zeros(()))
-            found[f"grad/{name}"] = torch.zeros_like(weight) if weight.grad is None else weight.grad
-        return found
+        gradients = {
+            name: torch.zeros_like(weight) if weight.grad is None else weight.grad for name, weight in weights.items()
+        }
+        return {
+            **weights,
+            **{f"moment/{name}": moment for name, moment in moments.items()},
+            **{f"grad/{name}": gradient for name, gradient in gradients.items()},
+        }
 
     def load(tensors):
         with torch.no_grad():
             for name, weight in weights.items():
                 weight.copy_(tensors[name])
-                optimizer.state[weight] = {
-                    "exp_avg": tensors[f"moment/{name}"].to(device, dtype, copy=True),
-                    "exp_avg_sq": tensors[f"square/{name}"].to(device, dtype, copy=True),
-                    "step": tensors[f"steps/{name}"].to(dtype=torch.float32, copy=True),
-                }
+                moments[name].copy_(tensors[f"moment/{name}"])
 
     return Program(step=step, place=place, state=state, load=load)
 
@@ -77,7 +88,7 @@ def work(case, shape):
 
 
 workload = Workload(
-    summary="One AdamW step of a small regression",
+    summary="One step of a small regression with momentum",
     switches=Switches,
     cases={"train-step": Case(tiny=Shape(batch=64, width=32))},
     phases=(
