@@ -32,15 +32,15 @@ def _time(name: str, case: str, minimum: float, target: float) -> Target:
 
 CASES = {
     # b and c shared by the batch: 12 bytes an element
-    "forward": _bandwidth(32, 255, batched=False),
+    "forward": _bandwidth(32, 127, batched=False),
     # 20 bytes an element
-    "forward-batched": _bandwidth(8, 255, batched=True),
+    "forward-batched": _bandwidth(8, 127, batched=True),
     # 1/d_i, which no later position can change: for language models
-    "causal": _bandwidth(8, 255, batched=False),
+    "causal": _bandwidth(8, 127, batched=False),
     # dL/da from a and dL/dG: 16 bytes an element
-    "backward-a": _bandwidth(8, 127, batched=False),
+    "backward-a": _bandwidth(8, 63, batched=False),
     # dL/da, dL/db, dL/dc of batched couplings: 32 bytes an element
-    "backward-abc": _bandwidth(4, 127, batched=True),
+    "backward-abc": _bandwidth(4, 63, batched=True),
     "documented": _latency(8, 1024, Shape(batch=2, length=128, batched=False)),
     "documented-long": _latency(16, 4096, None),
 }
