@@ -122,6 +122,7 @@ def test_a_stack_whose_end_is_red_is_judged_at_the_last_that_holds() -> None:
 @pytest.mark.parametrize(
     ("goal", "reason"),
     [
+        (target("time_s", minimum=1.0, size="small"), "meant for the size small"),
         (target("speedup", "numpy", minimum=1.0), "no row"),
         (target("energy_j_per_item", minimum=1.0), "not recorded"),
         (target("utilisation", minimum=0.9), "not recorded"),

@@ -88,6 +88,14 @@ def test_a_case_is_exported_of_its_last_kept_variant_only(repository):
     assert plan_contract(repository, "two_cases", capture="all").variants[0].exported is None
 
 
+def test_a_bound_in_seconds_is_meant_for_the_largest_size_of_its_case(repository):
+    (tiny_only,) = plan_contract(repository, "training").run_plan.targets
+    assert (tiny_only.metric, tiny_only.size) == ("items_per_s", "tiny")
+    configuration = parse_configuration({"workloads": {"bk_core": {}}}, {}, "test")
+    sizes = {target.metric: target.size for target in plan_runs(configuration, repository, CPU)[0].run_plan.targets}
+    assert sizes == {"time_s": "full", "speedup": "", "floor_fraction": ""}
+
+
 def test_planning_imports_no_torch_and_takes_less_time_than_that_would(repository):
     code = (
         "import sys, time\n"

@@ -73,6 +73,8 @@ def join_levels(results: Sequence[TargetResult]) -> Level:
 
 def _find_owner(judged: Judged, target: PlannedTarget) -> tuple[str | None, str]:
     """The variant that a target is about: its phase's, the end of its part, or the stack's."""
+    if target.size not in ("", judged.shelf.run_plan.size):
+        return None, f"meant for the size {target.size}"
     if target.phase is not None:
         rows = [row for row in judged.shelf.rows_in(target.case, Kind.PHASE) if row.phase == target.phase]
         return (rows[0].variant, "") if rows else (None, f"{target.phase} does not apply to {target.case}")

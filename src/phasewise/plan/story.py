@@ -5,8 +5,12 @@ from __future__ import annotations
 from phasewise.model.check import METRICS
 from phasewise.model.configuration import WorkloadOptions
 from phasewise.model.stack import Stack, Variant
-from phasewise.model.workload import Idea, Phase, Risk, Target, Workload
+from phasewise.model.workload import Case, Idea, Phase, Risk, Target, Workload
+from phasewise.plan.variant import shape_at
 from phasewise.records.plan import PlannedRisk, PlannedTarget, RunPlan, StoryPhase, StoryVariant
+
+# metrics whose bound means nothing at another size
+SIZED = ("time_s", "items_per_s", "peak_memory_bytes", "energy_j_per_item")
 
 
 def tell_story(
@@ -82,17 +86,24 @@ def _tell_variant(stack: Stack, variant: Variant) -> StoryVariant:
 
 
 def _tell_targets(workload: Workload, cases: tuple[str, ...]) -> tuple[PlannedTarget, ...]:
-    found = [_tell_target(target, cases) for target in workload.targets]
-    found += [_tell_target(target, cases, part=part) for part, targets in workload.parts.items() for target in targets]
-    found += [_tell_target(target, cases, phase=phase.name) for phase in workload.phases for target in phase.targets]
+    found = [_tell_target(target, workload, cases) for target in workload.targets]
+    found += [
+        _tell_target(target, workload, cases, part=part)
+        for part, targets in workload.parts.items()
+        for target in targets
+    ]
+    found += [
+        _tell_target(target, workload, cases, phase=phase.name) for phase in workload.phases for target in phase.targets
+    ]
     return tuple(target for target in found if target.case in cases)
 
 
 def _tell_target(
-    target: Target, cases: tuple[str, ...], *, part: str | None = None, phase: str | None = None
+    target: Target, workload: Workload, cases: tuple[str, ...], *, part: str | None = None, phase: str | None = None
 ) -> PlannedTarget:
     better, unit = METRICS.get(target.metric, (target.better, target.unit))
     case = target.case or cases[0]
+    is_of_size = target.against == "absolute" and target.metric in SIZED
     owner = phase or part
     name = target.name or f"{f'{owner}: ' if owner else ''}{target.metric.replace('_', ' ')} of {case}"
     return PlannedTarget(
@@ -107,7 +118,13 @@ def _tell_target(
         stretch=target.stretch,
         better=better,
         unit=target.unit or unit,
+        size=_largest_size(workload.cases[case]) if is_of_size else "",
     )
+
+
+def _largest_size(case: Case) -> str:
+    """A workload that has no size but `tiny` means its bounds for that."""
+    return next(size for size in ("full", "small", "tiny") if shape_at(case, size) is not None)
 
 
 def _tell_risk(risk: Risk) -> PlannedRisk:

@@ -168,6 +168,8 @@ class PlannedTarget(Record, frozen=True, kw_only=True):
     # "higher" or "lower"
     better: str = "higher"
     unit: str = ""
+    # the size that a bound in seconds, bytes or joules is meant for; "" = any
+    size: str = ""
 
 
 class StoryPhase(Record, frozen=True, kw_only=True):
