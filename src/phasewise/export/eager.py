@@ -34,6 +34,7 @@ from phasewise.model.workload import Unsupported
 from phasewise.records.plan import VariantPlan
 from phasewise.run.bench import Bench
 from phasewise.run.case import OpenCase, open_case
+from phasewise.run.timing import spare_heap
 
 # the example that is captured, and two batches that it has not seen
 BATCHES = 3
@@ -97,6 +98,8 @@ def write_target(eager: Eager, target: str, folder: Path) -> dict[str, Any]:
     foreign = foreign_operators(eager.exported)
     # whoever loads a graph with custom operators has to import what registers them
     imports = [*exporter.IMPORTS, *([eager.opened.functions.module.__name__] if foreign else [])]
+    # after a compiler
+    spare_heap()
     return {"model": exporter.FILE, "operators": foreign, "imports": imports}
 
 

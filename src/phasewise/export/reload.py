@@ -20,6 +20,7 @@ from phasewise.model.discover import load_module
 from phasewise.model.workload import Unsupported
 from phasewise.records.plan import Allowance
 from phasewise.run.bench import Bench
+from phasewise.run.timing import spare_heap
 
 
 @dataclass
@@ -113,6 +114,7 @@ def main() -> None:
             for step, outputs in enumerate(run_all(reloaded))
             for error in compare_outputs(outputs, read_arrays(Path(expected[step])), limits, step)
         ]
+        spare_heap()
         return {"errors": msgspec.to_builtins(errors)}
 
     serve({"open": open_, "block": lambda steps: {"seconds": time_block(held[0], steps)}})

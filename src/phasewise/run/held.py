@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from phasewise.run.case import find_case, open_case, torch_device
 from phasewise.run.memory import MemoryWatch, limit_memory, watch_memory
 from phasewise.run.ranks import Ranks, join_ranks
 from phasewise.run.sensors import Gpu, open_gpu
-from phasewise.run.timing import measure_energy, time_block, time_placing, time_singles, wait_for
+from phasewise.run.timing import measure_energy, spare_heap, time_block, time_placing, time_singles, wait_for
 
 Outputs = Mapping[str, torch.Tensor]
 
@@ -163,9 +162,7 @@ def _open(
     first = None if bench.outputs is None else bench.outputs(raw)
     # after the last use of it: a result of the size of the memory must not stay
     del raw
-    # the collection before each block then looks at new objects only, and takes no tens of milliseconds
-    gc.collect()
-    gc.freeze()
+    spare_heap()
     if bench.foreign:
         memory = replace(memory, foreign=True)
     held = Held(bench=bench, ranks=ranks, gpu=gpu, memory=memory, first=first, rtol=tolerance[0], atol=tolerance[1])

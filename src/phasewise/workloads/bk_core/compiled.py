@@ -42,7 +42,7 @@ def advance(
 @cache
 def compile_advance() -> Callable[..., tuple[Tensor, Tensor]]:
     """`advance`, compiled once a process."""
-    compiled: Callable[..., tuple[Tensor, Tensor]] = torch.compile(advance, fullgraph=True, dynamic=False)
+    compiled: Callable[..., tuple[Tensor, Tensor]] = torch.compile(advance, fullgraph=True)
     return compiled
 
 

@@ -74,7 +74,7 @@ workload = Workload(
             {"core": "compiled-loop"},
             because="serial-loop",
             expect=(3, 40),
-            cases=("forward", "documented"),
+            cases=("forward",),
             method="torch.compile of sixteen steps at a time",
             risks=(
                 Risk(
