@@ -9,6 +9,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from phasewise.records.verdict import Reason, Status, Verdict
 from phasewise.report.blocks import Page, figures_of
 from phasewise.report.content import make_pages
 from phasewise.report.load import RunRecords
@@ -88,6 +89,22 @@ def test_the_summary_has_the_columns_that_were_asked_for(documents: dict[str, st
         "Risk",
     ]
     assert [title for title in titles if title in wanted] == wanted
+
+
+def test_a_phase_that_is_not_for_a_case_is_named_below_its_table() -> None:
+    records = make_records()
+    assert records.analysis is not None
+    apart = Verdict(status=Status.SKIPPED, reason=Reason.CASE_NOT_CHOSEN)
+    first, *others = records.analysis.cases
+    rows = tuple(
+        msgspec.structs.replace(row, verdict=apart) if row.phase == "channels-last" else row for row in first.rows
+    )
+    cases = (msgspec.structs.replace(first, rows=rows), *others)
+    changed = replace(records, analysis=msgspec.structs.replace(records.analysis, cases=cases))
+    told, before = (render_markdown(make_pages(one)[0]) for one in (changed, records))
+    assert "Phases that are not for this case: channels-last." in told and "not for this case" not in before
+    rows_in = [text.count("| [`03-channels-last`](") for text in (told, before)]
+    assert rows_in[0] == rows_in[1] - 1
 
 
 def test_every_phase_stands_on_the_page_of_its_part(pages: dict[str, Page]) -> None:

@@ -24,7 +24,7 @@ def raise_alarms(
         *_holes(shelf),
         *_controls(cases),
         *_because(shelf, verdicts),
-        *_unsettled(targets),
+        *_unsettled(shelf, targets),
     ]
     return tuple(dict.fromkeys(sentences))
 
@@ -117,7 +117,7 @@ def _because(shelf: Shelf, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
                 yield f"{phase.phase} says it answers {phase.because}, which the profile of {parent} in {case} does not show."
 
 
-def _unsettled(targets: Sequence[TargetResult]) -> Iterable[str]:
-    for target in targets:
-        if target.level is Level.NONE:
+def _unsettled(shelf: Shelf, targets: Sequence[TargetResult]) -> Iterable[str]:
+    for planned, target in zip(shelf.run_plan.targets, targets, strict=True):
+        if target.level is Level.NONE and planned.size in ("", shelf.run_plan.size):
             yield f"target '{target.name}' has no value: {target.reason}."

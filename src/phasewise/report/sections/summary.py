@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phasewise.records.analyse import CaseResult, RiskResult, Row
 from phasewise.records.plan import Kind
+from phasewise.records.verdict import Reason
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Paragraph, Section, Span, Table, code, columns
@@ -66,6 +67,9 @@ def tell_summary(records: RunRecords) -> Section:
 
 
 def _tables(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
+    rows = phases_in_order(case)
+    apart = [row.phase for row in rows if row.phase and row.verdict.reason is Reason.CASE_NOT_CHOSEN]
+    note = "Error: largest relative error against the float64 reference. A dash means: not recorded."
     blocks: list[Block] = [
         Table(
             f"Phases of {case.case}: gains are speed-ups over the parent with 95 % intervals",
@@ -73,8 +77,8 @@ def _tables(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
                 "Phase", "Method", "#Documented", "#Predicted", "#Measured", "#Interval", "#Over the baseline", "#Step time",
                 "#Error", "#Energy an item", "#Memory", "Verdict", "Risk",
             ),
-            tuple(_row(records, case, row) for row in phases_in_order(case)),
-            note="Error: largest relative error against the float64 reference. A dash means: not recorded.",
+            tuple(_row(records, case, row) for row in rows if row.phase not in apart),
+            note=f"{note} Phases that are not for this case: {', '.join(apart)}." if apart else note,
         )
     ]  # fmt: skip
     ablations = tuple(row for row in case.rows if row.kind in (Kind.WITHOUT, Kind.ONLY))
