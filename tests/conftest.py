@@ -22,12 +22,12 @@ def repository() -> Path:
 
 
 # modules whose every test runs a graph of its own, a minute or so each
-SLOW = ("tests/graph/test_contract.py", "tests/graph/test_kill.py")
+ONE_BY_ONE = ("tests/graph/test_contract.py", "tests/graph/test_kill.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first, so that no process is left with one at the end."""
-    items.sort(key=lambda item: (not item.nodeid.startswith("tests/graph/"), not item.nodeid.startswith(SLOW)))
+    items.sort(key=lambda item: (not item.nodeid.startswith("tests/graph/"), not item.nodeid.startswith(ONE_BY_ONE)))
     _skip_gpu_tests([item for item in items if "gpu" in item.keywords])
 
 
@@ -38,7 +38,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return nodeid if nodeid.startswith(SLOW) else nodeid.partition("::")[0]
+            return nodeid if nodeid.startswith(ONE_BY_ONE) else nodeid.partition("::")[0]
 
     return Scheduling(config, log)
 
