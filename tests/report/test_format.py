@@ -96,6 +96,8 @@ def test_ranges_are_written_as_people_write_them() -> None:
     assert show.ratio_range((1.5, 2.0)) == "1.5 to 2×"
     assert show.ratio_range((3.0, 3.0)) == "3×"
     assert show.ratio_range(None) == "–"
+    assert (show.between(12, 24), show.between(12, 12)) == ("12 to 24", "12")
+    assert (show.counted(1, "set"), show.counted(3, "set")) == ("1 set", "3 sets")
 
 
 def test_text_loses_control_characters_and_direction_overrides() -> None:

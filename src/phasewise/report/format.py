@@ -67,6 +67,16 @@ def number(value: float | None, significant: int = 3) -> str:
     return digits(value, decimals_for(value, significant))
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 set`, `3 sets`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def between(least: int, most: int) -> str:
+    """`12 to 24`, or `12` where there is no choice."""
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
 def power_of_ten(value: float | None, significant: int = 2) -> str:
     """Errors and other numbers without a natural scale: 3.2×10⁻⁷."""
     if value is None or not math.isfinite(value):

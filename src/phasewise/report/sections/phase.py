@@ -147,7 +147,7 @@ def _outcome(rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
             show.size(row.peak_memory_bytes),
             show.time(row.first_step_s),
             f"{show.number(row.pays_after_steps)} steps" if row.pays_after_steps is not None else show.NOTHING,
-            f"{row.rounds} in {row.sets_of_processes} sets{f', {row.dropped_rounds} dropped' if row.dropped_rounds else ''}",
+            f"{row.rounds} in {show.counted(row.sets_of_processes, 'set')}{f', {row.dropped_rounds} dropped' if row.dropped_rounds else ''}",
             level_cell(row.level),
         )
         for case, row in timed

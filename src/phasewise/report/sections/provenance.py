@@ -139,8 +139,9 @@ def _spaced(names: tuple[str, ...]) -> list[str | Span]:
 
 def budget_words(budget: Budget) -> str:
     """How long one comparison may take."""
+    rounds, sets = show.between(budget.min_rounds, budget.max_rounds), show.between(budget.min_sets, budget.max_sets)
     return (
-        f"{budget.min_rounds} to {budget.max_rounds} rounds in each of {budget.min_sets} to {budget.max_sets} sets of fresh "
+        f"{rounds} rounds in {'one set' if budget.max_sets == 1 else f'each of {sets} sets'} of fresh "
         f"processes, {show.time(budget.seconds)} at most; blocks of {show.time(budget.block_s)} and {budget.block_steps} steps "
         "at least"
     )
