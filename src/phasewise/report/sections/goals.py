@@ -33,12 +33,7 @@ def criteria_table(caption: str, results: Iterable[TargetResult]) -> Table:
     titles = columns("Criterion", "Case", "Against", "#Minimum", "#Target", "#Stretch", "Evidence", "Outcome")
     rows = tuple(
         (
-            one.name,
-            code(one.case),
-            one.against,
-            show.metric(one.minimum, one.metric, one.unit),
-            show.metric(one.target, one.metric, one.unit),
-            show.metric(one.stretch, one.metric, one.unit),
+            *_stated(one),
             sentences.target(one),
             level_cell(one.level) if one.level.value != "none" else Span("no value", tone="warn"),
         )
@@ -49,18 +44,12 @@ def criteria_table(caption: str, results: Iterable[TargetResult]) -> Table:
 
 def _planned(targets: tuple[PlannedTarget, ...]) -> Table:
     titles = columns("Criterion", "Case", "Against", "#Minimum", "#Target", "#Stretch")
-    rows = tuple(
-        (
-            one.name,
-            code(one.case),
-            one.against,
-            show.metric(one.minimum, one.metric, one.unit),
-            show.metric(one.target, one.metric, one.unit),
-            show.metric(one.stretch, one.metric, one.unit),
-        )
-        for one in targets
-    )
-    return Table("Success criteria, not judged yet", titles, rows)
+    return Table("Success criteria, not judged yet", titles, tuple(_stated(one) for one in targets))
+
+
+def _stated(one: TargetResult | PlannedTarget) -> tuple[Inline, ...]:
+    bounds = (show.metric(bound, one.metric, one.unit) for bound in (one.minimum, one.target, one.stretch))
+    return one.name, code(one.case), one.against, *bounds
 
 
 def tell_risks(records: RunRecords) -> Section:
