@@ -7,8 +7,9 @@ import importlib
 import pytest
 import torch
 
-from phasewise.model.workload import Shape
+from phasewise.model.workload import Shape, Unsupported
 from phasewise.workloads.spectral_node import checks, compress, peers, program, quality
+from phasewise.workloads.spectral_node.closed import NODES
 from phasewise.workloads.spectral_node.phases import Switches, workload
 
 CPU = torch.device("cpu")
@@ -31,6 +32,7 @@ FORMS = [
     ("christoffel", {"gamma": "nodes"}),
     ("train", {}),
     ("train", {"micro": 4}),
+    ("train", {"micro": 10}),
     ("train", {"gradient": "adjoint"}),
     ("train", {"gradient": "closed", "fused_adam": True, "graph": True}),
 ]
@@ -67,6 +69,27 @@ def test_a_finite_difference_in_low_precision_is_refused(difference: str) -> Non
     inputs = program.make_inputs("christoffel", shape, 0)
     built = program.build(Switches(form="batched", difference=difference), inputs, "christoffel", shape, CPU)
     assert worst(built, "christoffel", shape) > 10
+
+
+@pytest.mark.parametrize("size", ["tiny", "small", "full"])
+def test_every_size_is_large_enough_for_what_its_phases_claim(size: str) -> None:
+    (accumulate,) = (phase for phase in workload.phases if phase.name == "accumulate")
+    train, christoffel = getattr(workload.cases["train"], size), getattr(workload.cases["christoffel"], size)
+    assert accumulate.sets["micro"] < train.levels * (train.levels - 1)
+    assert christoffel.columns > NODES
+
+
+@pytest.mark.parametrize(("case", "switches"), [("couple", {"form": "closed"}), ("christoffel", {"gamma": "nodes"})])
+def test_what_is_algebra_falls_back_on_nothing_without_a_gpu(case: str, switches: dict) -> None:
+    shape = workload.cases[case].tiny
+    assert program.build(Switches(**switches), program.make_inputs(case, shape, 0), case, shape, CPU).fallbacks == ()
+
+
+def test_tf32_without_tensor_cores_is_not_passed_off_as_tf32() -> None:
+    shape = workload.cases["christoffel"].tiny
+    inputs = program.make_inputs("christoffel", shape, 0)
+    with pytest.raises(Unsupported, match="TF32"):
+        program.build(Switches(form="batched", difference="tf32"), inputs, "christoffel", shape, CPU)
 
 
 def test_the_document_s_update_is_refused() -> None:

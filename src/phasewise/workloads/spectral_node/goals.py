@@ -30,7 +30,7 @@ CONSIDERED = {
     ),
     "a fused softplus of its own": "softplus is one value a point, after 2 (H1 + H2) tanh: it is inside triton-christoffel, at no traffic",
     "a memory pool of one's own": (
-        "the fused step allocates nothing while a graph replays; what the allocator costs the closed form is the phase `allocator`"
+        "the fused step allocates nothing while a graph replays; what the allocator costs the closed form is the phase allocator"
     ),
     "a memory fraction": "set_per_process_memory_fraction limits and does not speed up; the harness has memory_limit_bytes for it",
     "cuDNN flags": "no operator here reaches cuDNN",
@@ -43,6 +43,6 @@ CONSIDERED = {
     "nn.DataParallel": "one process for all GPUs, replaced by DistributedDataParallel in its own documentation",
     "solving each distinct problem once": (
         "a mega batch of 2048 draws from 30 transitions holds 30 different ones: 18,030 problems, not 1.23 million. The cases "
-        "`solve` and `couple` draw concentrations at random, so that every problem is different"
+        "solve and couple draw concentrations at random, so that every problem is different"
     ),
 }

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from phasewise import Program, Shape, Work
+from phasewise import Program, Shape, Unsupported, Work
 from phasewise.workloads.spectral_node import data, kernels
 from phasewise.workloads.spectral_node.closed import NODES, integrate_over_concentration, speed_at_nodes
 from phasewise.workloads.spectral_node.flow import draw_flow, fold, take_flow
@@ -48,7 +48,13 @@ def make_inputs(case: str, shape: Shape, seed: int) -> dict[str, Tensor]:
 
 
 def build(switches: Switches, inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
-    """One variant of one case."""
+    """One variant of one case.
+
+    Raises:
+        Unsupported: TF32 without tensor cores.
+    """
+    if switches.difference == "tf32" and device.type != "cuda":
+        raise Unsupported("TF32 is a format of tensor cores; on a CPU this would be float32 under another name")
     set_flags(switches)
     if case == "christoffel":
         return _build_christoffel(switches, shape, device)
@@ -79,8 +85,10 @@ def _build_christoffel(switches: Switches, shape: Shape, device: torch.device) -
         value_map(torch.linspace(-1, 1, shape.columns, dtype=torch.float64), NODES).T.to(device, dtype).contiguous()
     )
     fallbacks: tuple[str, ...] = ()
-    if switches.gamma in ("kernel", "nodes") and not kernels.has_kernel(device, dtype):
-        fallbacks = ("triton-christoffel: no NVIDIA GPU, the plain tangent ran instead",)
+    # nodes are algebra: without a GPU the plain tangent at the nodes is what the phase means
+    is_meant = switches.gamma == "nodes" and device.type != "cuda"
+    if switches.gamma in ("kernel", "nodes") and not is_meant and not kernels.has_kernel(device, dtype):
+        fallbacks = ("triton-christoffel: no kernel for this device, the plain tangent ran instead",)
 
     def step(metric: Batch) -> Tensor:
         if switches.gamma == "nodes":

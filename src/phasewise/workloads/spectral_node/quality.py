@@ -152,6 +152,7 @@ def _compare(name: str, found: Tensor, line: Tensor, truth: Tensor, losses: list
             f"spectral angle, {label}": Quantity(value=scores.angle, unit="rad"),
         }
     verdict = "beats" if mine.mse < straight.mse else "does not beat"
+    few = "" if epochs == MANY_EPOCHS else f" ({MANY_EPOCHS} on a GPU)"
     middle = len(truth) // 2
     channel = tuple(float(i) for i in range(truth.shape[1]))
     drawn = (("left out", truth), ("predicted", found), ("straight line", line))
@@ -160,7 +161,7 @@ def _compare(name: str, found: Tensor, line: Tensor, truth: Tensor, losses: list
         # not a contest: training has to have learnt, and to give spectra
         passed=losses[-1] < losses[0] and bool(found.isfinite().all()),
         message=(
-            f"after {epochs} epochs it {verdict} linear interpolation between the nearest known concentrations: MSE {mine.mse:.3g} "
+            f"after {epochs} epochs{few} it {verdict} linear interpolation between the nearest known concentrations: MSE {mine.mse:.3g} "
             f"against {straight.mse:.3g}, R2 {mine.r2:.3f} against {straight.r2:.3f}"
         ),
         numbers=numbers,
@@ -188,7 +189,7 @@ def time_epochs(context: CheckContext) -> Checked:
     line = Series(label="loss", x=tuple(map(float, range(epochs))), y=tuple(values))
     return Checked(
         passed=values[-1] < values[0],
-        message=f"500 epochs take {seconds:.3g} s" + ("" if epochs == EPOCHS else f", from {epochs}"),
+        message=f"500 epochs take {seconds:.3g} s" + ("" if epochs == EPOCHS else f", by {epochs} of them"),
         numbers={"seconds of 500 epochs": Quantity(value=seconds, unit="s"), "last loss": Quantity(value=values[-1])},
         chart=Chart(title="Training", x_title="epoch", y_title="loss", series=(line,), log_y=True),
     )
