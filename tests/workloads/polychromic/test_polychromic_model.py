@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from phasewise.workloads.polychromic import sampling, shared
+from phasewise.workloads.polychromic import replies, sampling, shared, standalone
 from phasewise.workloads.polychromic.decoder import Decoder
 from phasewise.workloads.polychromic.diversity import (
     diversity_broadcast,
@@ -14,8 +16,10 @@ from phasewise.workloads.polychromic.diversity import (
     pairwise_matrix,
 )
 from phasewise.workloads.polychromic.encoder import TINY_ENCODER, draw_encoder, encode, pack_encoder, unpack_encoder
-from phasewise.workloads.polychromic.llama import Forward, hidden_states
+from phasewise.workloads.polychromic.generation import make_generator
+from phasewise.workloads.polychromic.llama import Forward, hidden_states, run_layers
 from phasewise.workloads.polychromic.lora import draw_flat, make_lora, merge
+from phasewise.workloads.polychromic.phases import Switches
 from phasewise.workloads.polychromic.replies import generate_growing, is_live, join_replies, reply_logits
 from phasewise.workloads.polychromic.weights import SMOLLM2, TINY, ModelShape, draw_weights, pack, unpack
 
@@ -66,6 +70,23 @@ def test_log_probabilities_of_a_reply_are_those_of_one_pass_over_prompt_and_repl
     own = log_p.gather(-1, found.tokens_RT[..., None])[..., 0]
     live = is_live(found.tokens_RT)
     assert torch.allclose(own[live], found.log_probabilities_RT[live], atol=1e-10)
+
+
+@pytest.mark.parametrize(("eos", "tokens"), [(0, 1), (2, SIZES.tokens)])
+@pytest.mark.parametrize("switches", [{"shared_cache": True}, {"batching": "window"}])
+@torch.no_grad()
+def test_a_loop_ends_early_at_the_model_s_own_end_of_text(
+    batch, monkeypatch, switches: dict, eos: int, tokens: int
+) -> None:
+    # all logits are 0, so that the most likely token is the first
+    weights = draw_weights(TINY)
+    weights = replace(weights, norm_D=torch.zeros_like(weights.norm_D))
+    passes = []
+    for module in (shared, replies):
+        monkeypatch.setattr(module, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
+    generator = make_generator(Switches(**switches), weights, None, SIZES, sampling.GREEDY, eos)
+    assert not generator.generate(*batch).tokens_RT[:, :tokens].any()
+    assert len(passes) == tokens
 
 
 def test_replies_are_joined_to_their_prompts_without_the_padding() -> None:
@@ -139,6 +160,12 @@ def test_the_matrix_of_the_document_s_own_test_is_the_library_s_formula() -> Non
     e = torch.randn(10, 384, generator=torch.Generator().manual_seed(0))
     unit = e / e.norm(dim=-1, keepdim=True)
     assert torch.allclose(pairwise_matrix(unit), 1 - unit @ unit.T, atol=1e-4)
+
+
+@pytest.mark.parametrize(("end", "count"), [(None, 4), (0, 1), ([1, 0], 1), (1, 4)])
+def test_the_standalone_script_stops_at_any_end_of_text(monkeypatch: pytest.MonkeyPatch, end, count: int) -> None:
+    monkeypatch.setattr(standalone, "forward", lambda *given: torch.tensor([2.0, 1.0]))
+    assert standalone.generate({"eos_token_id": end}, {}, [1], 4, 0.9, 0.0, 0) == [0] * count
 
 
 def test_normalised_marginals_have_mean_zero() -> None:

@@ -8,12 +8,13 @@ import torch
 from phasewise.run.case import fill_defaults
 from phasewise.workloads.polychromic import peers, program
 from phasewise.workloads.polychromic.phases import workload
+from workloads.polychromic.test_polychromic_program import size
 
 CPU = torch.device("cpu")
 
 
 def step(name: str, case: str, device: torch.device = CPU) -> dict[str, torch.Tensor]:
-    shape = workload.cases[case].tiny
+    shape = size(case)
     inputs = program.make_inputs(case, shape, 0)
     built = fill_defaults(getattr(peers, name)(inputs, case, shape, device), device)
     return built.outputs(built.step(built.place(inputs)))
@@ -24,7 +25,7 @@ def step(name: str, case: str, device: torch.device = CPU) -> dict[str, torch.Te
 )
 def test_the_library_generates_as_many_tokens_as_we_do(name: str, case: str, texts: int) -> None:
     pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
-    assert step(name, case)["tokens"].shape == (texts, workload.cases[case].tiny.tokens)
+    assert step(name, case)["tokens"].shape == (texts, size(case).tokens)
 
 
 @pytest.mark.parametrize(("name", "case"), [("sentence_transformers", "encode"), ("cosine_matrix", "diversity")])
@@ -46,7 +47,7 @@ def test_sentence_transformers_agrees_with_float64(name: str, case: str) -> None
 )
 def test_on_a_gpu_the_library_generates_as_many_tokens_as_we_do(name: str, case: str) -> None:
     pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
-    assert step(name, case, torch.device("cuda"))["tokens"].shape == (6, workload.cases[case].tiny.tokens)
+    assert step(name, case, torch.device("cuda"))["tokens"].shape == (6, size(case).tokens)
 
 
 @pytest.mark.gpu

@@ -18,6 +18,7 @@ from phasewise.workloads.polychromic.tiers import ALL_OF_IT
 CPU = torch.device("cpu")
 # cases that run at `full` only have no sizes of their own here
 SMALL = {
+    "replies": Shape(model="tiny", prompts=2, replies=3, prompt=10, tokens=6),
     "replies-24": Shape(model="tiny", prompts=3, replies=2, prompt=9, tokens=6),
     "many-steps": Shape(
         model="tiny", encoder="tiny", examples=2, micro=1, replies=2, prompt=8, tokens=4, length=16, steps=3

@@ -18,20 +18,20 @@ DIVERSITY = {"replies": 16, "width": 384}
 
 CASES = {
     "train-step": Case(
-        tiny=Shape(**TINY, **STEP, prompt=8, tokens=4, length=16),
+        tiny=Shape(**TINY, **STEP, prompt=8, tokens=3, length=16),
         small=Shape(**REAL, **STEP, prompt=64, tokens=8, length=128),
         full=Shape(**REAL, **STEP, prompt=64, tokens=8, length=512),
         steps=2,
     ),
     # twelve replies over few tokens: what forms without a graph are compared in
     "decode": Case(
-        tiny=Shape(model="tiny", prompts=2, replies=3, prompt=10, tokens=6),
+        tiny=Shape(model="tiny", prompts=4, replies=3, prompt=10, tokens=3),
         small=Shape(model="smollm2", prompts=2, replies=3, prompt=64, tokens=16),
         full=Shape(model="smollm2", prompts=4, replies=3, prompt=128, tokens=16),
         steps=2,
     ),
+    # not at tiny, where it would be decode again
     "replies": Case(
-        tiny=Shape(model="tiny", prompts=2, replies=3, prompt=10, tokens=6),
         small=Shape(model="smollm2", prompts=2, replies=3, prompt=64, tokens=16),
         full=Shape(model="smollm2", prompts=4, replies=3, prompt=128, tokens=100),
         steps=2,
@@ -51,13 +51,13 @@ CASES = {
         steps=2,
     ),
     "encode": Case(
-        tiny=Shape(encoder="tiny", texts=3, tokens=8),
+        tiny=Shape(encoder="tiny", texts=12, tokens=8),
         small=Shape(encoder="minilm", texts=12, tokens=100),
         full=Shape(encoder="minilm", texts=12, tokens=100),
         inputs="resident",
     ),
     "diversity": Case(
-        tiny=Shape(groups=32, replies=10, width=384),
+        tiny=Shape(groups=12, replies=10, width=384),
         small=Shape(**DIVERSITY, groups=512),
         full=Shape(**DIVERSITY, groups=4096),
         inputs="resident",
@@ -65,7 +65,7 @@ CASES = {
         baseline_at={"full": (Shape(**DIVERSITY, groups=32), Shape(**DIVERSITY, groups=64))},
     ),
     "window": Case(
-        tiny=Shape(**TINY, **STEP | {"replies": 2}, prompt=8, tokens=4, length=16),
+        tiny=Shape(**TINY, **STEP | {"replies": 2}, prompt=8, tokens=3, length=16),
         full=Shape(**REAL, **STEP | {"examples": 16, "micro": 2}, prompt=128, tokens=100, length=512),
         steps=2,
     ),

@@ -14,7 +14,7 @@ from phasewise.workloads.polychromic import shared
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import Lora, merge
 from phasewise.workloads.polychromic.phases import Switches
-from phasewise.workloads.polychromic.replies import Replies, generate_growing
+from phasewise.workloads.polychromic.replies import EOS, Replies, generate_growing
 from phasewise.workloads.polychromic.sampling import Sampling, sample
 from phasewise.workloads.polychromic.weights import Weights
 
@@ -28,21 +28,23 @@ class Generator:
 
 
 def make_generator(
-    switches: Switches, weights: Weights, lora: Lora | None, sizes: shared.Sizes, sampling: Sampling
+    switches: Switches, weights: Weights, lora: Lora | None, sizes: shared.Sizes, sampling: Sampling, eos: int = EOS
 ) -> Generator:
-    """`sizes.prompts` is the number of prompts that are generated for together."""
+    """`sizes.prompts` is the number of prompts that are generated for together; loops that ask the host end with `eos`."""
     forward = Forward(weights=weights, lora=lora, sdpa=switches.sdpa)
     if switches.fused_decode:
         return _make_fused(weights, lora, sizes, sampling)
     if not switches.shared_cache:
         rows = 1 if switches.batching == "one" else sizes.rows
-        return Generator(generate=partial(generate_growing, forward, sampling=sampling, rows=rows))
+        return Generator(generate=partial(generate_growing, forward, sampling=sampling, rows=rows, eos=eos))
     sampler, fallbacks = _choose_sampler(switches, weights)
     if switches.decode_graph:
         return _make_graph(weights, lora, switches, sizes, sampling, sampler, fallbacks)
     buffers = shared.make_buffers(forward, sizes)
     ask_host = not switches.device_sampling
-    run = partial(shared.generate_shared, forward, buffers, sampling=sampling, sampler=sampler, ask_host=ask_host)
+    run = partial(
+        shared.generate_shared, forward, buffers, sampling=sampling, sampler=sampler, ask_host=ask_host, eos=eos
+    )
     return Generator(generate=run, fallbacks=fallbacks)
 
 

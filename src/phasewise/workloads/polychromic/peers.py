@@ -72,7 +72,7 @@ def generate_continuous(inputs: Batch, case: str, shape: Shape, device: torch.de
 def sentence_transformers(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
     """The layers that SentenceTransformer.encode runs, normalised, on token ids: its tokeniser is not in the step."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Normalize, Pooling
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
     encoder = make_encoder_model(data.load_encoder(shape.encoder)[0])
     model = SentenceTransformer(

@@ -66,8 +66,9 @@ workload = Workload(
     },
     checks=(
         Check("gradient-of-diversity", cases=("train-step",)),
-        Check("sampled-frequencies", when="final", cases=("replies",)),
-        Check("as-the-library", when="final", cases=("replies",)),
+        Check("sampled-frequencies", when="final", cases=("decode", "replies")),
+        Check("as-the-library", when="final", cases=("decode", "replies")),
+        Check("log-probabilities", when="kept", cases=("decode",)),
         Check("lora-gradients", when="final", cases=("train-step", "micro-step")),
         Check("diversity-trains", when="final", cases=("train-step",)),
         Check("pairs-agree", when="kept", cases=("diversity",)),

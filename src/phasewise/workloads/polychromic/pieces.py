@@ -144,5 +144,6 @@ def choose_diversity(
         from phasewise.workloads.polychromic.diversity_cuda import diversity_cuda, why_not
 
         reason = why_not(device)
-        return diversity_cuda, (f"cuda-extension: {reason}",) if reason else ()
+        # asked once: where nvcc refuses, every call would ask it again
+        return (diversity_closed, (f"cuda-extension: {reason}",)) if reason else (diversity_cuda, ())
     return diversity_broadcast, ()

@@ -86,7 +86,7 @@ def learning(shape: Shape) -> Program:
         return {"quality": trainer.train_step(parts, micro_step, one)["quality"], **_zeros(batch, shape)}
 
     initial = parts.update.state()
-    return Program(step=step, load=lambda _: parts.update.load(initial))
+    return Program(step=step, load=lambda _: parts.update.load(initial), state=parts.update.state)
 
 
 def _zeros(batch: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:

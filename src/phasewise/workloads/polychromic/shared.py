@@ -168,18 +168,12 @@ def collect(buffers: Buffers, first_PV: Tensor) -> Replies:
 
 def generate_shared(
     forward: Forward, buffers: Buffers, prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tensor,
-    sampling: Sampling, sampler: Sampler, *, ask_host: bool, next_token: Callable[[], None] | None = None,
+    sampling: Sampling, sampler: Sampler, *, ask_host: bool, eos: int = EOS,
 ) -> Replies:  # fmt: skip
-    """All replies at once. `ask_host`: ask after each token whether all have ended, and wait for the answer.
-
-    `next_token` does what `decode_token` does, such as replay a graph of it.
-    """
+    """All replies at once. `ask_host`: ask after each token whether all have ended with `eos`, and wait for the answer."""
     first_PV = begin(forward, buffers, prompts_PS, lengths_P, uniforms_RT, sampling, sampler)
     for step in range(1, uniforms_RT.shape[1]):
-        if ask_host and bool(~is_live(buffers.tokens_RT[:, : step + 1], EOS)[:, -1].any()):
+        if ask_host and bool(~is_live(buffers.tokens_RT[:, : step + 1], eos)[:, -1].any()):
             break
-        if next_token is None:
-            decode_token(forward, buffers, sampling, sampler)
-        else:
-            next_token()
+        decode_token(forward, buffers, sampling, sampler)
     return collect(buffers, first_PV)

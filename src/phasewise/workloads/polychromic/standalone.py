@@ -66,8 +66,8 @@ def forward(
 
 
 def sample(logits: torch.Tensor, temperature: float, top_p: float, generator: torch.Generator) -> int:
-    """One token of the nucleus; the most likely one for temperature 0."""
-    if temperature == 0:
+    """One token of the nucleus; the most likely one for temperature 0 or top-p 0."""
+    if temperature == 0 or top_p == 0:
         return int(logits.argmax())
     p, order = (logits / temperature).softmax(-1).sort(descending=True)
     kept = p * ((p.cumsum(-1) - p) < top_p)
@@ -85,11 +85,14 @@ def generate(
 ) -> list[int]:
     """At most `count` tokens after `prompt`."""
     generator, cache = torch.Generator().manual_seed(seed), {}
+    # one token, several, or None
+    end = config.get("eos_token_id")
+    ends = end if isinstance(end, list) else [end]
     logits = forward(config, state, torch.tensor(prompt), cache, 0)
     found: list[int] = []
     while len(found) < count:
         found.append(sample(logits, temperature, top_p, generator))
-        if found[-1] == config.get("eos_token_id"):
+        if found[-1] in ends:
             break
         logits = forward(config, state, torch.tensor(found[-1:]), cache, len(prompt) + len(found) - 1)
     return found
@@ -114,7 +117,7 @@ def main() -> None:
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    prompt = options.ids if tokenizer is None else tokenizer.encode(options.prompt).ids
+    prompt = options.ids if tokenizer is None else tokenizer.encode(options.prompt, add_special_tokens=False).ids
     with torch.inference_mode():
         for reply in range(options.replies):
             ids = generate(

@@ -6,12 +6,15 @@ from phasewise import Idea, Needs, Phase, Risk, Tolerance
 
 CUDA = Needs(cuda=True)
 TRITON = Needs(cuda=True, modules=("triton",), capability=(7, 5))
-# bfloat16 needs compute capability 8
+# bfloat16 needs compute capability 8; a CPU without matrix units is slower in it
+BFLOAT16 = Needs(cuda=True, capability=(8, 0))
 AMPERE = Needs(cuda=True, modules=("triton",), capability=(8, 0))
 
 # bfloat16 keeps 8 bits: a logit of 16 is rounded by up to 0.06, and 30 layers add to that
-HALF = Tolerance(2e-2, 1e-1, times_baseline=1e6, unit="nats or probability", why="bfloat16 activations")
-
+HALF = Tolerance(
+    2e-2, 1e-1, times_baseline=1e6, unit="nats or probability",
+    why="bfloat16 activations; single tokens of transformers' own pass are off by 0.13, so the check log-probabilities holds the rms",
+)  # fmt: skip
 TRAIN, DECODE = ("train-step",), ("train-step", "decode")
 
 SAMPLED = Risk(
@@ -47,10 +50,10 @@ LIBRARIES = (
         "faithful",
         {"mode": "faithful"},
         because=Idea("the document's own loss, whose diversity term has no gradient"),
-        expect=(1.0, 1.3),
         keep=False,
+        must="INVALID",
         cases=TRAIN,
-        method="diversity as a constant of the loss",
+        method="diversity as a constant of the loss: the gate refuses the adapters that it trains",
         risks=(
             Risk(
                 "Diversity does not train",
@@ -69,6 +72,7 @@ LIBRARIES = (
         part="tier-1",
         because="matmul-in-fp32",
         expect=(0.9, 1.6),
+        needs=BFLOAT16,
         tolerance=HALF,
         cases=("train-step", "micro-step", "encode"),
         method="frozen weights in bfloat16, adapters in float32",
@@ -120,7 +124,7 @@ LIBRARIES = (
         "checkpointing",
         {"checkpointing": True},
         part="tier-1",
-        because="memory-capacity",
+        because=Idea("the document trains with it, so that 8 B parameters fit: it buys memory with time"),
         expect=(0.6, 0.95),
         keep=False,
         tolerance=HALF,

@@ -81,7 +81,7 @@ def open_model(
         decode_graph=fast,
         fused_decode=fast,
     )
-    generator = make_generator(switches, weights, lora, sizes, sampling)
+    generator = make_generator(switches, weights, lora, sizes, sampling, eos)
 
     def export(folder: Path) -> None:
         merged = merge(weights, lora)
