@@ -11,7 +11,7 @@ from synthetic_profile import profile
 from synthetic_run import BASELINE, GPU, Phase, Run, make_run
 
 from phasewise.analyse import analyse_variant
-from phasewise.analyse.predict import planned_parent
+from phasewise.analyse.predict import open_phases, planned_parent
 from phasewise.model.configuration import parse_configuration
 from phasewise.plan import plan_runs
 from phasewise.records.analyse import Prediction, VariantAnalysis
@@ -129,7 +129,7 @@ CONTRACT = sorted(path.stem for path in (Path(__file__).parents[1] / "workloads"
 
 
 @pytest.mark.parametrize("name", CONTRACT)
-def test_the_parent_in_each_case_is_the_plans(repository: Path, name: str) -> None:
+def test_the_parent_in_each_case_is_the_plans_and_what_is_built_on_is_no_next_step(repository: Path, name: str) -> None:
     schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
     source = f"tests/workloads/contract/{name}.py"
     configuration = parse_configuration({"workloads": {name: {"source": source}}}, schema, "test")
@@ -140,3 +140,5 @@ def test_the_parent_in_each_case_is_the_plans(repository: Path, name: str) -> No
         if row.kind is Kind.PHASE:
             for case in plan.cases:
                 assert planned_parent(planned.run_plan, row, case.case) == case.parent
+                below = {phase.phase for phase in planned.run_plan.phases if phase.variant in case.ancestors}
+                assert below.isdisjoint(open_phases(planned.run_plan, plan.variant, case.case).values())

@@ -129,9 +129,11 @@ def test_a_peer_of_another_problem_without_a_reference_is_skipped_with_the_sente
     record = validate_case(peer_of("other"), "product", HERE)
     assert record.outcome is Outcome.SKIPPED
     assert "it solves the problem without w" in record.message
+    # nothing failed: it is timed all the same
+    assert record.failure is None
 
 
 def test_a_peer_whose_package_is_missing_is_skipped():
     record = validate_case(peer_of("absent"), "product", HERE)
     assert record.outcome is Outcome.SKIPPED
-    assert "pip install absent" in record.message
+    assert "pip install absent" in record.message and record.failure is not None

@@ -33,8 +33,11 @@ def predict_children(
 
 def open_phases(run_plan: RunPlan, variant: str, case: str) -> dict[str, str]:
     """Finding id -> first phase of the plan that answers it and that `variant` is not built on."""
-    row = find_variant(run_plan, variant)
-    done = {variant, *(row.ancestors if row is not None else ())}
+    # a row names the ancestors in its first case only
+    done, row = {variant}, find_variant(run_plan, variant)
+    while row is not None and (parent := planned_parent(run_plan, row, case)) is not None:
+        done.add(parent)
+        row = find_variant(run_plan, parent)
     answers: dict[str, str] = {}
     for phase in run_plan.phases:
         if phase.variant not in done and case in phase.cases and not phase.because_is_idea and phase.must is None:

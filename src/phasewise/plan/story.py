@@ -9,8 +9,8 @@ from phasewise.model.workload import Case, Idea, Phase, Risk, Target, Workload
 from phasewise.plan.variant import shape_at
 from phasewise.records.plan import PlannedRisk, PlannedTarget, RunPlan, StoryPhase, StoryVariant
 
-# metrics whose bound means nothing at another size
-SIZED = ("time_s", "items_per_s", "peak_memory_bytes", "energy_j_per_item")
+# metrics whose bound means nothing at another size; so do seconds that a check returns
+SIZED = ("time_s", "items_per_s", "peak_memory_bytes", "energy_j_per_item", "utilisation")
 
 
 def tell_story(
@@ -103,7 +103,8 @@ def _tell_target(
 ) -> PlannedTarget:
     better, unit = METRICS.get(target.metric, (target.better, target.unit))
     case = target.case or cases[0]
-    is_of_size = target.against == "absolute" and target.metric in SIZED
+    is_time = target.metric not in METRICS and target.unit == "s"
+    is_of_size = target.against == "absolute" and (target.metric in SIZED or is_time)
     owner = phase or part
     name = target.name or f"{f'{owner}: ' if owner else ''}{target.metric.replace('_', ' ')} of {case}"
     return PlannedTarget(

@@ -16,7 +16,7 @@ import torch
 from phasewise.model.program import Program
 from phasewise.model.workload import Unsupported
 from phasewise.records.plan import Allowance, PlannedCase, VariantPlan
-from phasewise.records.validate import CaseValidation, Guard, TensorError
+from phasewise.records.validate import CaseValidation, Guard, Outcome, TensorError
 from phasewise.records.verdict import Reason
 from phasewise.run.case import OpenCase, find_case, open_case
 from phasewise.run.functions import load_functions
@@ -104,7 +104,8 @@ def _validate(
     clock, threads = read_clock(), read_threads()
     yardstick = open_yardstick(plan, planned, functions, root, items=items, ring=steps)
     if isinstance(yardstick, str):
-        return skipped_case(planned.case, Reason.UNSUPPORTED, yardstick)
+        # nothing was refused: there is only nothing to hold it against, and it is timed all the same
+        return CaseValidation(case=planned.case, outcome=Outcome.SKIPPED, message=yardstick)
     # before the variant is built: nothing that it does can reach the reference
     reference = follow(yardstick, steps)
     yardstick.program.close()

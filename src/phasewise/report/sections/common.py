@@ -8,7 +8,7 @@ from phasewise.records.analyse import CaseResult, Row
 from phasewise.records.base import Scalar
 from phasewise.records.plan import StoryPhase
 from phasewise.records.validate import Outcome
-from phasewise.records.verdict import Level, Verdict
+from phasewise.records.verdict import Level, Reason, Verdict
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Block, Group, Inline, Paragraph, Span, code
@@ -114,5 +114,10 @@ def phases_in_order(case: CaseResult) -> tuple[Row, ...]:
 
 
 def rows_of(records: RunRecords, phase: StoryPhase) -> tuple[tuple[CaseResult, Row], ...]:
-    """The rows of a phase in every case."""
-    return tuple((case, row) for case in records.cases for row in case.rows if row.variant == phase.variant)
+    """The rows of a phase in every case that it is for."""
+    return tuple(
+        (case, row)
+        for case in records.cases
+        for row in case.rows
+        if row.variant == phase.variant and row.verdict.reason is not Reason.CASE_NOT_CHOSEN
+    )
