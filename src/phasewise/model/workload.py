@@ -124,7 +124,10 @@ class Risk:
 
 @dataclass(frozen=True)
 class Target:
-    """A goal with up to three bounds; `against` is baseline, parent, absolute or a peer's name."""
+    """A goal with up to three bounds; `against` is baseline, parent, absolute or a peer's name.
+
+    Absolute bounds of time, memory, energy and utilisation are judged at the largest size that the case has.
+    """
 
     metric: str
     case: str | None = None
@@ -184,7 +187,8 @@ class Peer:
     package: str = ""
     needs: Needs = Needs()
     cases: tuple[str, ...] = ()
-    # where a peer solves a smaller or different problem: the sentence that says so; it is then not held to the reference
+    # where a peer solves a smaller or different problem: the sentence that says so; it is then held to `<peer>_reference`, or
+    # timed unchecked where there is none
     different: str = ""
 
 

@@ -168,7 +168,7 @@ class PlannedTarget(Record, frozen=True, kw_only=True):
     # "higher" or "lower"
     better: str = "higher"
     unit: str = ""
-    # the size that a bound in seconds, bytes or joules is meant for; "" = any
+    # the size that the bound is meant for, where it means nothing at another; "" = any
     size: str = ""
 
 

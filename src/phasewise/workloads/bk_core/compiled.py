@@ -41,7 +41,7 @@ def advance(
 
 @cache
 def compile_advance() -> Callable[..., tuple[Tensor, Tensor]]:
-    """`advance`, compiled once a process."""
+    """`advance`, compiled for the first batch size of a process, and once more for all others."""
     compiled: Callable[..., tuple[Tensor, Tensor]] = torch.compile(advance, fullgraph=True)
     return compiled
 
