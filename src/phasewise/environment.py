@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import itertools
 import os
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine, Tool
 
 # packages that can change a number
@@ -65,7 +68,7 @@ def _detect_cpu() -> Machine:
 
 
 def _detect_gpu(nvml: ModuleType) -> Machine:
-    handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(_visible(nvml.nvmlDeviceGetCount()))]
+    handles = [find_gpu(nvml, entry) for entry in _visible(nvml)]
     handle = handles[0]
     name = _text(nvml.nvmlDeviceGetName(handle))
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
@@ -114,17 +117,56 @@ def _nvml() -> Iterator[ModuleType | None]:
         yield None
         return
     try:
-        yield pynvml if _visible(pynvml.nvmlDeviceGetCount()) else None
+        yield pynvml if _visible(pynvml) else None
     finally:
         pynvml.nvmlShutdown()
 
 
-def _visible(count: int) -> int:
-    """GPUs that CUDA_VISIBLE_DEVICES leaves."""
+def name_gpus(entries: Sequence[str] | None = None) -> dict[str, str]:
+    """UUID of each GPU that an entry of CUDA_VISIBLE_DEVICES names, by default of all that it leaves; empty without a GPU.
+
+    Raises:
+        UserError: one of `entries` is no GPU, or they are not of one model.
+    """
+    with _nvml() as nvml:
+        if nvml is None:
+            return {}
+        if entries is None:
+            return {entry: _text(nvml.nvmlDeviceGetUUID(find_gpu(nvml, entry))) for entry in _visible(nvml)}
+        handles = {}
+        for entry in entries:
+            try:
+                handles[entry] = find_gpu(nvml, entry)
+            except nvml.NVMLError as error:
+                count = nvml.nvmlDeviceGetCount()
+                raise UserError(f"GPU {entry}: {error}; this machine has {count}, numbered from 0") from error
+        models = {entry: _text(nvml.nvmlDeviceGetName(handle)) for entry, handle in handles.items()}
+        if len(set(models.values())) > 1:
+            told = ", ".join(f"{entry} is {model}" for entry, model in models.items())
+            raise UserError(f"GPUs of one run have to be of one model, and {told}; leave out the others")
+        return {entry: _text(nvml.nvmlDeviceGetUUID(handle)) for entry, handle in handles.items()}
+
+
+def find_gpu(nvml: ModuleType, entry: str) -> Any:
+    """NVML's handle of an entry of CUDA_VISIBLE_DEVICES: a number or a UUID. Raises NVMLError."""
+    if entry.isdecimal():
+        return nvml.nvmlDeviceGetHandleByIndex(int(entry))
+    return nvml.nvmlDeviceGetHandleByUUID(entry)
+
+
+def _visible(nvml: ModuleType) -> tuple[str, ...]:
+    """Entries of CUDA_VISIBLE_DEVICES; without it, the numbers of all GPUs."""
+    count = nvml.nvmlDeviceGetCount()
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
-        return count
-    return min(count, len([part for part in chosen.split(",") if part.strip() and part.strip() != "-1"]))
+        return tuple(map(str, range(count)))
+    return visible_entries(chosen)[:count]
+
+
+def visible_entries(chosen: str) -> tuple[str, ...]:
+    """GPUs that a value of CUDA_VISIBLE_DEVICES names: CUDA stops at the first entry that is none."""
+    stripped = (entry.strip() for entry in chosen.split(","))
+    return tuple(itertools.takewhile(lambda entry: entry not in ("", "-1"), stripped))
 
 
 def _tools(*, gpu: bool) -> tuple[Tool, ...]:

@@ -8,10 +8,11 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
 from phasewise.cli import commands
 from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
-from phasewise.cli.project import hold_machine
+from phasewise.cli.hold import hold_machine, parse_gpus
 from phasewise.model.layout import Layout
 from phasewise.plan.graph import hold_lock
 from phasewise.records.errors import UserError
@@ -123,6 +124,47 @@ def test_validations_share_the_machine_and_no_measurement_runs_beside_them(tmp_p
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(other)
+
+
+def test_jobs_of_a_pool_measure_each_on_a_gpu_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
+    monkeypatch.setenv("PHASEWISE_GPUS", "0,3")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr("phasewise.cli.hold.name_gpus", lambda entries: {entry: f"GPU-{entry}" for entry in entries})
+    with hold_machine("h200"):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
+        # a validation keeps off the GPU that is being timed
+        with hold_machine("h200", shared=True):
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
+        with hold_machine("h200"):
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
+            for gpu in "03":
+                other = os.open(tmp_path / f"phasewise-GPU-{gpu}.lock", os.O_RDWR)
+                with pytest.raises(BlockingIOError):
+                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.close(other)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
+
+
+def test_a_run_of_several_gpus_is_planned_for_one_and_has_as_many_jobs_at_a_time(monkeypatch):
+    started = {}
+
+    def run(command, env, check):
+        started.update(command=command, env=env)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr("phasewise.cli.keep.subprocess.run", run)
+    monkeypatch.setattr("phasewise.cli.keep.name_gpus", lambda entries: dict.fromkeys(entries, "GPU-x"))
+    done = CliRunner().invoke(commands, ["run", "--gpus", "2,3", "all"])
+    assert done.exit_code == 0, done.output
+    assert started["command"][-3:] == ["--resources", "gpu=2", "all"]
+    assert started["env"]["CUDA_VISIBLE_DEVICES"] == "2" and started["env"]["PHASEWISE_GPUS"] == "2,3"
+
+
+@pytest.mark.parametrize("text", ["", "0,", "0,0", "0;1", "../x"])
+def test_a_list_of_gpus_that_is_none_is_refused(text):
+    with pytest.raises(UserError, match="write numbers or UUIDs"):
+        parse_gpus(text)
 
 
 def test_two_runs_on_one_machine_measure_one_after_the_other(tmp_path, monkeypatch):

@@ -69,6 +69,9 @@ class FakeArm:
     def pids(self) -> tuple[int, ...]:
         return (self.number,)
 
+    def wait(self) -> None:
+        self._call("wait")
+
     def open(self) -> dict[str, Any]:
         self._call("open")
         self.clock.built.add(self.number)

@@ -46,6 +46,28 @@ def test_every_round_has_every_arm_and_the_order_is_shuffled_then_reversed() -> 
     assert all(after == before[::-1] for before, after in zip(firsts[::2], firsts[1::2], strict=True))
 
 
+def test_processes_of_the_sets_that_are_sure_to_come_have_imported_before_the_first_block() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent", luck=0.05), entrant(clock, "variant", luck=0.05))
+    assert len({taken.process_set for taken in case.rounds}) == 6 and clock.started == 12
+    calls = [call for _, call, _ in clock.calls]
+    assert calls[: calls.index("block")].count("wait") == 0
+    first_round = [at for at, call in enumerate(calls) if call == "open"][1]
+    waits = [at for at, call in enumerate(calls) if call == "wait"]
+    # two arms of two sets; none of a set that may not come
+    assert len([at for at in waits if at < calls.index("check")]) == 4 and min(waits) > first_round
+
+
+def test_a_process_that_cannot_import_is_started_again_in_its_turn() -> None:
+    clock = Clock()
+    parent = entrant(clock, "parent", step_s=2e-3)
+    failing = entrant(clock, "variant", fails_in="wait")
+    case = run(clock, parent, failing)
+    assert case.stopped == "precise" and not clock.alive
+    # two that were waited for and died, and three that were opened
+    assert clock.count("variant", "wait") == 2 + 1 and clock.count("variant", "open") == 3
+
+
 def test_noisy_processes_get_more_sets_up_to_the_limit() -> None:
     clock = Clock()
     case = run(clock, entrant(clock, "parent", luck=0.05), entrant(clock, "variant", luck=0.05))

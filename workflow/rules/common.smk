@@ -31,6 +31,9 @@ def hold_project():
 
 
 GRAPH = plan_all()
+# what is timed has all cores for itself, or its share where several GPUs are at work
+GPUS = workflow.global_resources["gpu"]
+CORES = max(1, workflow.cores // int(getattr(GPUS, "value", GPUS)))
 RECORDS = "profiles/records/{workload}/{run}"
 
 

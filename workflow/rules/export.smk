@@ -5,7 +5,7 @@ rule export:
         f"{RECORDS}/{{variant}}/export.json",
     log:
         "logs/export/{workload}/{run}/{variant}.log",
-    threads: workflow.cores
+    threads: CORES
     resources:
         gpu=1,
     shell:

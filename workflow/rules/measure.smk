@@ -5,7 +5,7 @@ rule measure:
         f"{RECORDS}/{{variant}}/measure.json",
     log:
         "logs/measure/{workload}/{run}/{variant}.log",
-    threads: workflow.cores
+    threads: CORES
     resources:
         gpu=1,
     shell:

@@ -7,7 +7,7 @@ rule machine:
         "logs/machine/{device}.log",
     wildcard_constraints:
         device="[a-z0-9]+",
-    threads: workflow.cores
+    threads: CORES
     resources:
         gpu=1,
     shell:
@@ -21,7 +21,7 @@ rule prepare:
         f"{RECORDS}/prepare.json",
     log:
         "logs/prepare/{workload}/{run}.log",
-    threads: workflow.cores
+    threads: CORES
     resources:
         gpu=1,
     shell:

@@ -5,7 +5,7 @@ rule profile:
         f"{RECORDS}/{{variant}}/profile.json",
     log:
         "logs/profile/{workload}/{run}/{variant}.log",
-    threads: workflow.cores
+    threads: CORES
     resources:
         gpu=1,
     shell:

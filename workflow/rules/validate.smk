@@ -5,7 +5,7 @@ rule validate:
         f"{RECORDS}/{{variant}}/validate.json",
     log:
         "logs/validate/{workload}/{run}/{variant}.log",
-    threads: workflow.cores
+    threads: CORES
     resources:
         gpu=1,
     shell:

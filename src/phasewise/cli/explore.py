@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from phasewise.cli.project import hold_machine, load_configuration, project_layout
+from phasewise.cli.hold import hold_machine
+from phasewise.cli.project import load_configuration, project_layout
 from phasewise.environment import commit, detect
 from phasewise.model.discover import load_workload
 from phasewise.model.layout import WORKLOAD_NAME, check_name

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from phasewise.cli.project import hold_machine, project_layout
+from phasewise.cli.hold import hold_machine
+from phasewise.cli.project import project_layout
 from phasewise.environment import detect
 from phasewise.store import write
 

@@ -1,14 +1,7 @@
-"""What the subcommands share: the project's folder, its records, its lock."""
+"""What the subcommands share: the project's folder and its records."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +10,7 @@ import msgspec
 from phasewise.model.configuration import CONFIG, SCHEMA, Configuration, read_configuration
 from phasewise.model.layout import Layout
 from phasewise.records.base import Record
-from phasewise.records.errors import PlanError, UserError
+from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
 from phasewise.records.plan import CapturePlan, RunPlan, VariantPlan
 from phasewise.store import read, read_if_there
@@ -92,37 +85,6 @@ def load_all(layout: Layout, story: RunPlan, file: str, kind: type[R]) -> dict[s
         if record is not None:
             found[row.variant] = record
     return found
-
-
-@contextlib.contextmanager
-def hold_machine(device: str, *, shared: bool = False) -> Iterator[None]:
-    """Wait until no other Phasewise run on this machine measures, then keep others out.
-
-    What takes no times is `shared`: any number of such jobs run side by side, and none beside a measurement.
-    """
-    folder = Path(os.environ.get("PHASEWISE_LOCK_DIR", tempfile.gettempdir()))
-    path = folder / f"phasewise-{device}.lock"
-    try:
-        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
-    except OSError as error:
-        raise UserError(
-            f"{path}: the lock that keeps two runs from measuring at once can't be opened ({error.strerror}); "
-            "set PHASEWISE_LOCK_DIR to a folder that you may write to"
-        ) from error
-    try:
-        waited = time.monotonic()
-        while True:
-            try:
-                fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= waited:
-                    print("another run is measuring on this machine; waiting for it", file=sys.stderr, flush=True)
-                    waited = time.monotonic() + 30
-                time.sleep(0.2)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _run_plans(layout: Layout) -> list[Path]:

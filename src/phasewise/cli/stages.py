@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from phasewise.cli.budget import must_fit
+from phasewise.cli.hold import hold_machine
 from phasewise.cli.project import (
-    hold_machine,
     load_all,
     load_captures,
     load_configuration,

@@ -24,6 +24,9 @@ class ArmDriver(Protocol):
     @property
     def pids(self) -> tuple[int, ...]: ...
 
+    def wait(self) -> None:
+        """Until its imports are done: a process that waits to be opened disturbs no other."""
+
     def open(self) -> dict[str, Any]:
         """Build and step once: build_s, first_step_s, items, version, idle_power_w."""
 

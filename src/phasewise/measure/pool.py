@@ -35,6 +35,9 @@ class Borrowed:
     def pids(self) -> tuple[int, ...]:
         return self._driver.pids
 
+    def wait(self) -> None:
+        return None
+
     def open(self) -> dict[str, Any]:
         return self._opened
 

@@ -56,7 +56,7 @@ def sample_case(
     try:
         stopped = _sample(sampling, pairs, began)
     finally:
-        sampling.close_all()
+        sampling.processes.leave(sampling.logs)
     sampling.rounds = list(mark_drops(sampling.rounds))
     seconds = tools.now() - began
     tools.progress.done(_describe(sampling, _estimate(sampling, pairs, None), f"stopped: {stopped}, {seconds:.0f} s"))
@@ -132,7 +132,7 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
     blocks: dict[str, list[Sample]] = {}
     for arm in arms:
         log = sampling.logs[arm]
-        sampling.drivers[arm] = log.entrant.start()
+        sampling.start(arm)
         if not prepare_arm(sampling, arm, with_others=False):
             continue
         assert log.warmed is not None
@@ -144,7 +144,7 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
             blocks.setdefault(arm, []).append(sample)
         if arm in sampling.drivers:
             ask_the_rest(sampling, arm)
-            sampling.close(arm)
+            sampling.processes.close()
     for number in range(max((len(taken) for taken in blocks.values()), default=0)):
         add_round(sampling, [blocks[arm][number] for arm in arms if number < len(blocks.get(arm, ()))])
 

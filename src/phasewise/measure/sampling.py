@@ -12,6 +12,7 @@ from typing import Protocol
 from phasewise.measure.driver import ArmDriver, Entrant
 from phasewise.measure.log import ArmLog
 from phasewise.measure.neighbours import Look
+from phasewise.measure.processes import Processes
 from phasewise.measure.progress import Progress, Silent
 from phasewise.measure.warmup import settling_steps, warm_up
 from phasewise.records.measure import CaseMeasurement, Round, Sample, Window
@@ -58,11 +59,16 @@ class Sampling:
     rng: random.Random
     together: bool
     rounds: list[Round] = field(default_factory=list)
-    drivers: dict[str, ArmDriver] = field(default_factory=dict)
+    processes: Processes = field(default_factory=Processes)
     # of the newest process set; -1 before the first
     process_set: int = -1
     order: list[str] = field(default_factory=list)
     seconds_a_set: float = 0.0
+
+    @property
+    def drivers(self) -> dict[str, ArmDriver]:
+        """The processes of this set."""
+        return self.processes.running
 
     @property
     def taking_part(self) -> list[str]:
@@ -77,19 +83,14 @@ class Sampling:
             stopped=stopped,
         )
 
+    def start(self, arm: str, sets: int = 1) -> None:
+        """Begin the next process of `arm`, and with it those of the sets to come: `sets` in all."""
+        self.processes.start(arm, self.logs[arm].entrant, sets)
+
     def fail(self, arm: str, failure: Failure) -> None:
         """Take `arm` out for good; the others go on."""
         self.logs[arm].failure = failure
-        self.close(arm)
-
-    def close(self, arm: str) -> None:
-        driver = self.drivers.pop(arm, None)
-        if driver is not None:
-            driver.close()
-
-    def close_all(self) -> None:
-        for arm in list(self.drivers):
-            self.close(arm)
+        self.processes.leave([arm])
 
 
 def begin_sampling(case: str, entrants: Sequence[Entrant], budget: Budget, tools: Tools) -> Sampling:
@@ -117,12 +118,13 @@ def open_set(sampling: Sampling) -> None:
     sampling.rng.shuffle(arms)
     for arm in arms:
         # imports of all overlap; nothing is timed now
-        sampling.drivers[arm] = sampling.logs[arm].entrant.start()
+        sampling.start(arm, sets=sampling.budget.min_sets - sampling.process_set)
     opened: list[str] = []
     for arm in arms:
         with_others = bool(opened)
         if prepare_arm(sampling, arm, with_others=with_others):
             opened.append(arm)
+    sampling.processes.wait()
     sampling.seconds_a_set = sampling.tools.now() - began
     sampling.tools.watch.look(_pids(sampling))
 
@@ -140,7 +142,7 @@ def prepare_arm(sampling: Sampling, arm: str, *, with_others: bool) -> bool:
     log.note_warmed(warmed)
     if log.entrant.spare_if_slow and warmed.step_s > budget.slow_step_s:
         log.spared = True
-        sampling.close(arm)
+        sampling.processes.leave([arm])
         return False
     return True
 
@@ -210,7 +212,7 @@ def close_set(sampling: Sampling) -> None:
     """Ask every arm for the rest, then end the processes."""
     for arm in list(sampling.drivers):
         ask_the_rest(sampling, arm)
-    sampling.close_all()
+    sampling.processes.close()
 
 
 def _measure_energy(log: ArmLog, driver: ArmDriver, window_s: float) -> None:
@@ -231,7 +233,7 @@ def _measure_energy(log: ArmLog, driver: ArmDriver, window_s: float) -> None:
 def _take_failure(sampling: Sampling, arm: str, failure: Failure, *, with_others: bool) -> None:
     # beside others it may only have been too tight; alone it is the arm's own failure
     if failure.reason is Reason.OUT_OF_MEMORY and with_others and sampling.together:
-        sampling.close_all()
+        sampling.processes.close()
         raise NotTogether
     sampling.fail(arm, failure)
 

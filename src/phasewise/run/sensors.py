@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
 
+from phasewise.environment import find_gpu, visible_entries
 from phasewise.records.machine import Sensors
 
 T = TypeVar("T")
@@ -79,9 +79,5 @@ def _find_handle(nvml: ModuleType, index: int) -> Any | None:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
         return nvml.nvmlDeviceGetHandleByIndex(index)
-    entries = [entry.strip() for entry in chosen.split(",") if entry.strip()]
-    if index >= len(entries) or entries[index] == "-1":
-        return None
-    with contextlib.suppress(ValueError):
-        return nvml.nvmlDeviceGetHandleByIndex(int(entries[index]))
-    return nvml.nvmlDeviceGetHandleByUUID(entries[index])
+    entries = visible_entries(chosen)
+    return find_gpu(nvml, entries[index]) if index < len(entries) else None

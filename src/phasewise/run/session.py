@@ -73,13 +73,21 @@ class Session:
         ]
         for process in self._processes:
             process.send("import")
+        self._ready = False
 
     @property
     def pids(self) -> tuple[int, ...]:
         return tuple(process.pid for process in self._processes)
 
+    def wait(self) -> None:
+        """Until the processes have imported what they need; from then on they only wait to be asked."""
+        if not self._ready:
+            receive_all(self._processes, "import", self._target.timeout_s)
+            self._ready = True
+
     def open(self) -> dict[str, Any]:
         """Build and make the first step: build_s, first_step_s, items, version, idle_power_w."""
+        self.wait()
         answers = self._ask("open", **self._target.opening)
         slowest = {name: max(answer[name] for answer in answers) for name in ("build_s", "first_step_s")}
         return {**answers[0], **slowest}

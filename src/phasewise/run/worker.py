@@ -1,7 +1,7 @@
 """A process that builds one variant, or loads one function, and does what it is asked over two pipes.
 
 `python -m phasewise.run.worker READ_FD WRITE_FD`. A command is a line `{"command": name, ...arguments}`, its answer a
-line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends. A first command "import" has no answer.
+line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def main(read_fd: int, write_fd: int) -> None:
         # the slow part of a start, done while the processes of other arms do theirs
         with _importing():
             import phasewise.run.held  # noqa: F401
+        channel.send({"answer": None})
 
         message = channel.receive()
     if message is None or message["command"] == "close":

@@ -1,0 +1,91 @@
+"""Which GPU a job runs on, and how others are kept from it meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from phasewise.environment import name_gpus
+from phasewise.records.errors import UserError
+
+# GPUs of one model that the jobs of a run share, one each; set by `phasewise run --gpus`
+POOL = "PHASEWISE_GPUS"
+GPU = re.compile(r"\d+|GPU-[0-9a-f-]+")
+POLL_S = 0.2
+# how often a job says that it still waits
+REMINDER_S = 30.0
+
+
+def parse_gpus(text: str) -> tuple[str, ...]:
+    """Entries of "0,1", as CUDA_VISIBLE_DEVICES takes them; raises UserError."""
+    entries = tuple(entry.strip() for entry in text.split(","))
+    if not all(GPU.fullmatch(entry) for entry in entries) or len(set(entries)) < len(entries):
+        raise UserError(f"--gpus: {text!r} is no list of GPUs; write numbers or UUIDs, each once, such as 0,1")
+    return entries
+
+
+@contextlib.contextmanager
+def hold_machine(device: str, *, shared: bool = False) -> Iterator[None]:
+    """Wait until no other job measures on the GPUs that this one sees, then keep others out of them.
+
+    In a run with a pool a job sees one GPU of it, the first that is free. What takes no times is `shared`: any number of
+    such jobs run side by side, and none beside a measurement. A CPU is held as a whole.
+    """
+    pool = os.environ.get(POOL)
+    with contextlib.ExitStack() as held:
+        if device == "cpu":
+            _wait_for_one(held, {device: device}, shared=shared)
+        elif pool:
+            held.enter_context(_seeing(_wait_for_one(held, name_gpus(pool.split(",")), shared=shared)))
+        else:
+            for name in name_gpus().values() or [device]:
+                _wait_for_one(held, {name: name}, shared=shared)
+        yield
+
+
+@contextlib.contextmanager
+def _seeing(gpu: str) -> Iterator[None]:
+    """Workers that are started now see this GPU only."""
+    before = os.environ["CUDA_VISIBLE_DEVICES"]
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    try:
+        yield
+    finally:
+        os.environ["CUDA_VISIBLE_DEVICES"] = before
+
+
+def _wait_for_one(held: contextlib.ExitStack, names: Mapping[str, str], *, shared: bool) -> str:
+    """Lock the first of `names` (GPU -> its name on the lock) that is free, until `held` is closed; jobs that share begin at different ones."""
+    gpus = list(names)
+    first = os.getpid() % len(gpus) if shared else 0
+    handles = {gpu: _open(held, names[gpu]) for gpu in (*gpus[first:], *gpus[:first])}
+    reminder = time.monotonic()
+    while True:
+        for gpu, handle in handles.items():
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                return gpu
+        if time.monotonic() >= reminder:
+            print("another run is measuring on this machine; waiting for it", file=sys.stderr, flush=True)
+            reminder = time.monotonic() + REMINDER_S
+        time.sleep(POLL_S)
+
+
+def _open(held: contextlib.ExitStack, name: str) -> int:
+    path = Path(os.environ.get("PHASEWISE_LOCK_DIR", tempfile.gettempdir())) / f"phasewise-{name}.lock"
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+    except OSError as error:
+        raise UserError(
+            f"{path}: the lock that keeps two runs from measuring at once can't be opened ({error.strerror}); "
+            "set PHASEWISE_LOCK_DIR to a folder that you may write to"
+        ) from error
+    held.callback(os.close, handle)
+    return handle

@@ -1,0 +1,57 @@
+"""The processes of a comparison: those of this set, and those of the sets to come, which import while nothing is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from phasewise.measure.driver import ArmDriver, Entrant
+from phasewise.run.death import ProcessFailed
+
+
+@dataclass
+class Processes:
+    """By arm. Imports take longer than rounds, so the processes of all sets that are sure to come do theirs together."""
+
+    running: dict[str, ArmDriver] = field(default_factory=dict)
+    waiting: dict[str, list[ArmDriver]] = field(default_factory=dict)
+
+    def start(self, arm: str, entrant: Entrant, sets: int) -> None:
+        """Begin the next process of `arm`, and with it those of the sets to come: `sets` in all."""
+        waiting = self.waiting.setdefault(arm, [])
+        # a group holds a port, and what is borrowed needs no start
+        at_once = 1 if entrant.ranks > 1 or entrant.warmed is not None else max(1, sets)
+        waiting += [entrant.start() for _ in range(at_once - len(waiting))]
+        self.running[arm] = waiting.pop(0)
+
+    def wait(self) -> None:
+        """Until the processes of the sets to come have imported; one that could not is started again in its turn."""
+        for arm, waiting in self.waiting.items():
+            self.waiting[arm] = [driver for driver in waiting if _is_ready(driver)]
+
+    def leave(self, arms: Iterable[str]) -> None:
+        """End all processes of `arms`."""
+        arms = tuple(arms)
+        leaving = [self.running.pop(arm) for arm in arms if arm in self.running]
+        _close([*leaving, *(driver for arm in arms for driver in self.waiting.pop(arm, []))])
+
+    def close(self) -> None:
+        """End the processes of this set."""
+        _close(list(self.running.values()))
+        self.running.clear()
+
+
+def _is_ready(driver: ArmDriver) -> bool:
+    try:
+        driver.wait()
+    except ProcessFailed:
+        return False
+    return True
+
+
+def _close(drivers: list[ArmDriver]) -> None:
+    """End them at the same time: to leave a device takes a while."""
+    if drivers:
+        with ThreadPoolExecutor(len(drivers)) as pool:
+            list(pool.map(lambda driver: driver.close(), drivers))
