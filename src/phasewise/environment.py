@@ -60,7 +60,7 @@ def _detect_cpu() -> Machine:
         kind="cpu",
         name=_processor(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        cores=_cores(),
+        cores=count_cores(),
         python=platform.python_version(),
         versions=_versions(),
         tools=_tools(gpu=False),
@@ -86,7 +86,7 @@ def _detect_gpu(nvml: ModuleType) -> Machine:
         driver=_text(nvml.nvmlSystemGetDriverVersion()),
         cuda=f"{cuda // 1000}.{cuda % 1000 // 10}",
         power_limit_w=limit,
-        cores=_cores(),
+        cores=count_cores(),
         python=platform.python_version(),
         versions=_versions(),
         tools=_tools(gpu=True),
@@ -205,7 +205,8 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _cores() -> int:
+def count_cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

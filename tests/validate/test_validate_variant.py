@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import msgspec
@@ -53,6 +54,25 @@ def test_a_planned_skip_starts_no_process():
     record = stage(plan_of(skip="needs 4 GPUs"), one=None)
     assert record.cases[0].outcome is Outcome.SKIPPED
     assert record.cases[0].failure == Failure(reason=Reason.NEEDS, message="needs 4 GPUs")
+
+
+def test_cases_run_side_by_side_on_a_gpu_and_one_that_was_too_tight_runs_again_alone(monkeypatch):
+    monkeypatch.setattr(variant, "count_cores", lambda: 8)
+    cases = ("product", "resident")
+    plan = msgspec.structs.replace(make_plan("gated.py", HERE, cases=cases), device="h200")
+    both, tries = threading.Barrier(2, timeout=10), []
+
+    def one(plan, case, *_):
+        tries.append(case)
+        if len(tries) <= len(cases):
+            both.wait()
+            if case == "resident":
+                return failed_case(case, Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory"))
+        return passed(plan, case, None, None, None)
+
+    record = stage(plan, one=one)
+    assert [found.outcome for found in record.cases] == [Outcome.PASS, Outcome.PASS]
+    assert sorted(tries) == ["product", "resident", "resident"]
 
 
 def test_the_baselines_record_is_the_yardstick_of_the_others():

@@ -1,14 +1,16 @@
-"""The validate stage: each case in a process of its own, then the sanitizer, which starts its own. Imports no torch."""
+"""The validate stage: each case in a process of its own, on a GPU several side by side, then the sanitizer, which starts its own. Imports no torch."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from phasewise.environment import count_cores
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
@@ -20,6 +22,8 @@ from phasewise.validate.sanitizer import run_sanitizer
 
 # the float64 reference on a CPU, the variant, its guards, and its checks may each take as long as a worker
 TIMEOUTS = 4
+# a case has so many cores, where several run side by side
+CORES_A_CASE = 4
 
 # (plan, case, root, baseline, ancestor's plan) -> the record of one case
 ValidateCase = Callable[[VariantPlan, str, Path, CaseValidation | None, VariantPlan | None], CaseValidation]
@@ -40,14 +44,23 @@ def validate_variant(
     `plans` and `validations` hold those of its ancestors. `validate_one` stands in for the process of a case in tests.
     """
     one = validate_in_process if validate_one is None else validate_one
-    cases = []
-    for planned in plan.cases:
+
+    def validate_case(planned: PlannedCase) -> CaseValidation:
         if plan.skip is not None:
-            cases.append(skipped_case(planned.case, Reason.NEEDS, plan.skip))
-            continue
+            return skipped_case(planned.case, Reason.NEEDS, plan.skip)
         baseline = _baseline(planned, plans, validations)
         ancestor = _ancestor(planned, plans, validations)
-        cases.append(one(_scale_down(plan, planned), planned.case, root, baseline, ancestor))
+        return one(_scale_down(plan, planned), planned.case, root, baseline, ancestor)
+
+    at_once = _count_at_once(plan)
+    with ThreadPoolExecutor(at_once) as pool:
+        cases = tuple(pool.map(validate_case, plan.cases))
+    if at_once > 1:
+        # beside others a case may only have been too tight
+        cases = tuple(
+            validate_case(planned) if _ran_out_of_memory(found) else found
+            for planned, found in zip(plan.cases, cases, strict=True)
+        )
     return Validation(
         workload=plan.workload,
         run=plan.run,
@@ -56,8 +69,19 @@ def validate_variant(
         machine=machine,
         commit=commit,
         tier=plan.tier,
-        cases=_sanitize(plan, root, tuple(cases)),
+        cases=_sanitize(plan, root, cases),
     )
+
+
+def _count_at_once(plan: VariantPlan) -> int:
+    """Cases that run side by side: most of a gate is the float64 reference, on a few cores, and nothing is timed."""
+    if plan.device == "cpu" or plan.ranks > 1:
+        return 1
+    return max(1, min(len(plan.cases), count_cores() // CORES_A_CASE))
+
+
+def _ran_out_of_memory(found: CaseValidation) -> bool:
+    return found.failure is not None and found.failure.reason is Reason.OUT_OF_MEMORY
 
 
 def validate_in_process(
