@@ -86,6 +86,17 @@ def test_an_effect_under_the_floor_of_the_control_is_not_claimed() -> None:
     assert verdict.numbers["floor"] > 0.02
 
 
+def test_a_control_is_judged_with_all_the_controls_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def status_at(p: float) -> str | None:
+        monkeypatch.setattr("phasewise.analyse.control.p_value", lambda ratio: p)
+        control = make_run(Phase(name="x", speedup=1.2), aa=1.03).analyse()[0].cases[0].control
+        return None if control is None else control.status
+
+    # its interval leaves out 1; the run has two controls
+    assert status_at(0.02) == "FASTER"
+    assert status_at(0.03) == "INCONCLUSIVE"
+
+
 def test_without_a_control_only_ten_per_cent_is_claimed() -> None:
     small = make_run(Phase(name="x", speedup=1.08), has_control=False).verdict("x")
     large = make_run(Phase(name="x", speedup=1.2), has_control=False).verdict("x")

@@ -5,12 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from phasewise.stats.between import BetweenVariance, is_like, pool_between, pool_set_levels, summarise_sets
+from phasewise.stats.between import BetweenVariance, is_like, measure_level, pool_like, pool_set_levels, summarise_sets
+from phasewise.stats.sets import estimate_ratio
 from phasewise.stats.trimmed import TrimmedMean
 
 
 def sets_of(rng: np.random.Generator, *, sets: int = 3, rounds: int = 12, within: float, between: float) -> np.ndarray:
     return rng.normal(0.0, within, (sets, rounds)) + rng.normal(0.0, between, (sets, 1))
+
+
+def pool_between(comparisons):
+    return pool_set_levels([measure_level(sets) for sets in comparisons])
 
 
 def centre(estimate: float, standard_error: float = 0.001) -> TrimmedMean:
@@ -91,3 +96,30 @@ def test_noisy_rounds_of_its_own_lower_the_degrees_of_freedom():
 def test_a_comparison_without_sets_is_refused():
     with pytest.raises(ValueError, match="no process set"):
         summarise_sets([])
+
+
+def test_a_comparison_borrows_only_from_those_whose_rounds_are_as_noisy():
+    rng = np.random.default_rng(5)
+    missed, widths = 0, []
+    for _ in range(300):
+        quiet = [sets_of(rng, within=0.001, between=0.001) for _ in range(6)]
+        loud = [sets_of(rng, within=0.06, between=0.1) for _ in range(6)]
+        levels = [measure_level(sets) for sets in quiet + loud]
+        own = estimate_ratio(quiet[0], between=pool_like(quiet[0], levels))
+        missed += not own.low <= 1.0 <= own.high
+        widths.append(own.half_width)
+        other = pool_like(loud[0], levels)
+        assert other is not None and math.sqrt(other.mean_square) > 0.01
+    # 5 % of 300, and its upper 1 % point; one pool for all would be 50 times as wide
+    assert missed <= 25
+    assert np.median(widths) < 0.003
+
+
+def test_rounds_alike_share_one_pool_and_rounds_without_noise_are_of_their_own():
+    rng = np.random.default_rng(6)
+    alike = [sets_of(rng, within=0.006, between=0.004) for _ in range(8)]
+    levels = [measure_level(sets) for sets in alike]
+    assert all(pool_like(sets, levels) == pool_set_levels(levels) for sets in alike)
+    still = [[0.1] * 4] * 3
+    assert pool_like(still, levels) is None
+    assert pool_like(still, [*levels, measure_level(still)]) is not None

@@ -12,7 +12,16 @@ from phasewise.model.ratios import FIXED, dropped_share, find_arm, paired_log_ra
 from phasewise.records.base import Interval
 from phasewise.records.measure import Arm, CaseMeasurement
 from phasewise.records.plan import Kind
-from phasewise.stats import BetweenVariance, Modes, RatioEstimate, StopRules, estimate_ratio, find_modes, pool_between
+from phasewise.stats import (
+    BetweenVariance,
+    Modes,
+    RatioEstimate,
+    StopRules,
+    estimate_ratio,
+    find_modes,
+    measure_level,
+    pool_like,
+)
 
 # (case, variant)
 Key = tuple[str, str]
@@ -54,22 +63,26 @@ def estimate_all(shelf: Shelf) -> Estimates:
         if shelf.is_here(variant) and case.rounds
     }
     pairs = {key: pair for key, case in measured.items() if (pair := _pair(case)) is not None}
-    between = pool_between([sets for _, sets in pairs.values()]) if pairs else None
+    levels = [measure_level(sets) for _, sets in pairs.values()]
     times = {key: step_logs(case, "variant") for key, case in measured.items()}
     times = {key: sets for key, sets in times.items() if sets}
-    between_times = pool_between(list(times.values())) if times else None
+    time_levels = [measure_level(sets) for sets in times.values()]
     rules = {key: _rules(shelf, key[1], case) for key, case in measured.items()}
     over_baseline = {}
     for key, case in measured.items():
         sets = _over_baseline(shelf, key, case)
         if sets:
-            over_baseline[key] = estimate_ratio(sets, between=between, rules=rules[key])
+            over_baseline[key] = estimate_ratio(sets, between=pool_like(sets, levels), rules=rules[key])
     return Estimates(
         comparisons={
-            key: _compare(measured[key], arm, sets, between, rules[key]) for key, (arm, sets) in pairs.items()
+            key: _compare(measured[key], arm, sets, pool_like(sets, levels), rules[key])
+            for key, (arm, sets) in pairs.items()
         },
         over_baseline=over_baseline,
-        times={key: estimate_ratio(sets, between=between_times, rules=rules[key]) for key, sets in times.items()},
+        times={
+            key: estimate_ratio(sets, between=pool_like(sets, time_levels), rules=rules[key])
+            for key, sets in times.items()
+        },
     )
 
 

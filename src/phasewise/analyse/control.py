@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from phasewise.analyse.compare import Comparison, Estimates, to_interval
+from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
 from phasewise.analyse.shelf import Shelf
 from phasewise.records.analyse import Control
 from phasewise.records.plan import Kind
-from phasewise.stats import aa_floor, decide_status
+from phasewise.stats import aa_floor, decide_status, holm, p_value
 
 
 def find_floors(shelf: Shelf, estimates: Estimates) -> dict[str, float]:
@@ -30,10 +30,23 @@ def tell_controls(
     shelf: Shelf, estimates: Estimates, case: str, floor: float | None
 ) -> tuple[Control | None, Control | None]:
     """The control of the last kept variant and that of the baseline; where the two are one, only the first."""
-    told = [(name, _tell(found, floor)) for name, found in _controls(shelf, estimates, case).items()]
+    adjusted = _adjust(shelf, estimates)
+    told = [
+        (name, _tell(found, floor, adjusted[case, name])) for name, found in _controls(shelf, estimates, case).items()
+    ]
     first = next((control for name, control in told if name == "aa"), None)
     second = next((control for name, control in told if name != "aa"), None)
     return first, second
+
+
+def _adjust(shelf: Shelf, estimates: Estimates) -> dict[Key, float]:
+    """p-values after Holm: a run with controls in many cases must not raise a false alarm more often than one with few."""
+    found = {
+        (case, name): p_value(control.ratio)
+        for case in shelf.run_plan.cases
+        for name, control in _controls(shelf, estimates, case).items()
+    }
+    return dict(zip(found, holm(list(found.values())), strict=True))
 
 
 def _controls(shelf: Shelf, estimates: Estimates, case: str) -> Mapping[str, Comparison]:
@@ -42,10 +55,10 @@ def _controls(shelf: Shelf, estimates: Estimates, case: str) -> Mapping[str, Com
     return {variant: comparison for variant, comparison in found.items() if comparison is not None}
 
 
-def _tell(found: Comparison, floor: float | None) -> Control:
+def _tell(found: Comparison, floor: float | None, adjusted: float) -> Control:
     ratio = to_interval(found.ratio)
     # held against no floor of its own: the question is whether it would raise an alarm without one
-    decision = decide_status(found.ratio, aa_floor=0.0)
+    decision = decide_status(found.ratio, aa_floor=0.0, adjusted_p=adjusted)
     return Control(
         variant=found.against,
         ratio=ratio,

@@ -1,6 +1,6 @@
 """Statistics of paired comparisons: pure functions of numbers, without clocks, files or torch."""
 
-from phasewise.stats.between import BetweenVariance, pool_between
+from phasewise.stats.between import BetweenVariance, measure_level, pool_like
 from phasewise.stats.bimodal import Modes, find_modes, split_modes
 from phasewise.stats.bootstrap import bca_interval
 from phasewise.stats.chain import chain_ratios
@@ -43,12 +43,13 @@ __all__ = [
     "is_precise",
     "is_warm",
     "log_bounds_at",
+    "measure_level",
     "measure_trend",
     "p50",
     "p99",
     "p_value",
     "paid_error",
-    "pool_between",
+    "pool_like",
     "simulate_power",
     "split_modes",
     "trimmed_mean",
