@@ -183,3 +183,9 @@ def test_on_a_gpu_the_last_form_is_right_and_falls_back_nowhere(
         found = built.outputs(raw) if built.outputs else raw
         for name, whole in exact.items():
             assert ((found[name][:8].cpu() - whole).abs().max() / whole.abs().max()).item() < 1e-5
+
+
+def test_a_launch_that_is_no_clear_gain_is_not_taken() -> None:
+    usual, other = Launch(16, 2, 128), Launch(8, 3, 256)
+    assert tuning.choose_fastest((usual, other), (1.0, 0.98)) is usual
+    assert tuning.choose_fastest((usual, other), (1.0, 0.9)) is other

@@ -14,8 +14,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from phasewise.workloads.bk_core.fused import couple, fetch_edge, load_step, subtract
-from phasewise.workloads.bk_core.lanes import LANES, fetch, fetch_couplings, from_left, from_right, pick, put
+from phasewise.workloads.bk_core.fused import fetch_edge, load_step, split_couplings
+from phasewise.workloads.bk_core.lanes import LANES, fetch, fetch_couplings, from_left, from_right, pick, put, unweave
 from phasewise.workloads.bk_core.moebius import (
     chunk_product,
     count_affine_hops,
@@ -93,7 +93,7 @@ def _run_left(f, r, v, CHUNK: tl.constexpr):
 
 @triton.jit
 def _finish(
-    grad_a, grad_b, grad_c, b_columns, c_columns, m, f, r, parts, v_in, g_in, first, low, high, length, total,
+    grad_a, grad_b, grad_c, b_tile, c_tile, m, f, r, parts, v_in, g_in, first, low, high, length, total,
     CHUNK: tl.constexpr, CAUSAL: tl.constexpr, COUPLINGS: tl.constexpr, SHARED: tl.constexpr,
 ):  # fmt: skip
     """Run v from the right, write the gradients, and return v at each chunk's start and the sum of all v so far."""
@@ -120,10 +120,11 @@ def _finish(
         if SHARED:
             put(grad_b, by_k, first, low, high, length, CHUNK)
         else:
+            b, c = unweave(b_tile, CHUNK), unweave(c_tile, CHUNK)
             by_b, by_c = (), ()
             for i in tl.static_range(CHUNK):
-                by_b += (by_k[i] * c_columns[i],)
-                by_c += (by_k[i] * b_columns[i],)
+                by_b += (by_k[i] * c[i],)
+                by_c += (by_k[i] * b[i],)
             put(grad_b, by_b, first, low, high, length, CHUNK)
             put(grad_c, by_c, first, low, high, length, CHUNK)
     return v, total
@@ -147,7 +148,7 @@ def _redo(
     for step in range(0, (chunks + LANES - 1) // LANES):
         first = step * LANES
         x, k, left = load_step(a, b, c, stride_an, stride_bn, stride_cn, energy, first, length, CHUNK)
-        w = fetch(w_row, stride_wn, first, 2 * length, 0.0, 2 * CHUNK)
+        w = unweave(fetch(w_row, stride_wn, first, 2 * length, 0.0, 2 * CHUNK), 2 * CHUNK)
         p, survives = chunk_product(x, k, left, eta, CHUNK)
         mu, _ = spread(p, mu_in, none, tl.minimum(count_hops(survives), LANES - 1), True, False, PTX)
         if SHARP:
@@ -170,7 +171,7 @@ def _redo(
     for step in range((chunks - 1) // LANES, low // LANES - 1, -1):
         first = step * LANES
         x, k, left = load_step(a, b, c, stride_an, stride_bn, stride_cn, energy, first, length, CHUNK)
-        w = fetch(w_row, stride_wn, first, 2 * length, 0.0, 2 * CHUNK)
+        w = unweave(fetch(w_row, stride_wn, first, 2 * length, 0.0, 2 * CHUNK), 2 * CHUNK)
         at = states + step * (4 * LANES) + lane
         mu, inward = (tl.load(at), tl.load(at + LANES)), (tl.load(at + 2 * LANES), tl.load(at + 3 * LANES))
         tau = none
@@ -189,9 +190,9 @@ def _redo(
         leaves = _run_left(f, r, none, CHUNK)
         v_in = spread_affine_left(slope, leaves, v_edge, tl.minimum(count_affine_hops(slope), LANES - 1))
         g_in = from_right(g, g_edge)
-        b_columns, c_columns = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
+        b_tile, c_tile = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
         v, total = _finish(
-            grad_a, grad_b, grad_c, b_columns, c_columns, m, f, r, parts, v_in, g_in, first, low, high, length, total,
+            grad_a, grad_b, grad_c, b_tile, c_tile, m, f, r, parts, v_in, g_in, first, low, high, length, total,
             CHUNK, CAUSAL, COUPLINGS, SHARED,
         )  # fmt: skip
         v_edge, g_edge = (pick(v[0], 0), pick(v[1], 0)), (pick(g[0], 0), pick(g[1], 0))
@@ -238,14 +239,14 @@ def gradient_kernel(
         next_a = fetch(a, stride_an, first, length, energy + 1.0, CHUNK)
         next_w = fetch(w_row, stride_wn, first, 2 * length, 0.0, 2 * CHUNK)
         for step in range(steps):
-            x = subtract(next_a, energy, CHUNK)
-            w = next_w
+            x = unweave(next_a - energy, CHUNK)
+            w = unweave(next_w, 2 * CHUNK)
             end = tl.where(step + 1 < steps, length, 0)
             next_a = fetch(a, stride_an, first + stride, end, energy + 1.0, CHUNK)
             next_w = fetch(w_row, stride_wn, first + stride, 2 * end, 0.0, 2 * CHUNK)
             edge_b, edge_c = fetch_edge(b, c, stride_bn, stride_cn, first, length, CHUNK)
-            b_columns, c_columns = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
-            k, left = couple(b_columns, c_columns, edge_b * edge_c, CHUNK)
+            b_tile, c_tile = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
+            k, left = split_couplings(b_tile * c_tile, edge_b * edge_c, CHUNK)
             p, survives = chunk_product(x, k, left, eta, CHUNK)
             hops = count_hops(survives)
             mu, tau = spread(p, mu_in, none, tl.minimum(hops, LANES - 1), True, not CAUSAL, PTX)
@@ -262,7 +263,7 @@ def gradient_kernel(
             v_in = spread_affine_left(slope, _run_left(f, r, none, CHUNK), none, hops)
             seen = tl.where(first + LANES >= chunks, LANES, stride)
             _, total = _finish(
-                grad_a, grad_b, grad_c, b_columns, c_columns, m, f, r, parts, v_in, from_right(g, none), first,
+                grad_a, grad_b, grad_c, b_tile, c_tile, m, f, r, parts, v_in, from_right(g, none), first,
                 tl.maximum(first, low), tl.minimum(high, first + seen), length, total,
                 CHUNK, CAUSAL, COUPLINGS, SHARED,
             )  # fmt: skip

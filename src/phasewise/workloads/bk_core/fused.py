@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from phasewise.workloads.bk_core.lanes import LANES, fetch, fetch_couplings, from_left, from_right, pick, put
+from phasewise.workloads.bk_core.lanes import LANES, fetch, fetch_couplings, from_left, from_right, pick, put, unweave
 from phasewise.workloads.bk_core.moebius import (
     chunk_product,
     count_hops,
@@ -35,22 +35,11 @@ def fetch_edge(b, c, stride_bn, stride_cn, first, length, CHUNK: tl.constexpr):
 
 
 @triton.jit
-def couple(b, c, edge, CHUNK: tl.constexpr):
-    """k_s .. k_t of each chunk from columns of b and c, and k_{s-1}; `edge` is that of the first chunk."""
-    k = ()
-    for i in tl.static_range(CHUNK):
-        k += (b[i] * c[i],)
+def split_couplings(tile, edge, CHUNK: tl.constexpr):
+    """k_s .. k_t of each chunk from a tile of b c, and k_{s-1}; `edge` is that of the first chunk."""
+    k = unweave(tile, CHUNK)
     left, _ = from_left((k[CHUNK - 1], k[CHUNK - 1]), (edge, edge))
     return k, left
-
-
-@triton.jit
-def subtract(columns, energy, CHUNK: tl.constexpr):
-    """Re alpha = a - E."""
-    x = ()
-    for i in tl.static_range(CHUNK):
-        x += (columns[i] - energy,)
-    return x
 
 
 @triton.jit
@@ -59,9 +48,9 @@ def load_step(a, b, c, stride_an, stride_bn, stride_cn, energy, first, length, C
     # all are asked for before any is waited for
     raw = fetch(a, stride_an, first, length, energy + 1.0, CHUNK)
     edge_b, edge_c = fetch_edge(b, c, stride_bn, stride_cn, first, length, CHUNK)
-    b_columns, c_columns = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
-    k, left = couple(b_columns, c_columns, edge_b * edge_c, CHUNK)
-    return subtract(raw, energy, CHUNK), k, left
+    b_tile, c_tile = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
+    k, left = split_couplings(b_tile * c_tile, edge_b * edge_c, CHUNK)
+    return unweave(raw - energy, CHUNK), k, left
 
 
 @triton.jit

@@ -10,8 +10,6 @@ import triton
 import triton.language as tl
 
 LANES = tl.constexpr(32)
-# values that one lane loads at once: 16 bytes
-PIECE = tl.constexpr(4)
 
 
 @triton.jit
@@ -39,48 +37,31 @@ def weave(columns, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def positions(first, piece, WIDTH: tl.constexpr):
-    """(32, PIECE): where each element of a piece of the chunks lies in its row; below 0 or beyond the end at its borders."""
-    return (first + tl.arange(0, LANES)[:, None]) * WIDTH + (piece * PIECE + tl.arange(0, PIECE)[None, :])
+def positions(first, WIDTH: tl.constexpr):
+    """(32, WIDTH): where each element of the tile lies in its row; below 0 or beyond the end at a row's borders."""
+    return (first + tl.arange(0, LANES)[:, None]) * WIDTH + tl.arange(0, WIDTH)[None, :]
 
 
 @triton.jit
 def fetch(pointer, stride, first, length, other, WIDTH: tl.constexpr):
-    """The columns of 32 chunks of a row of `length` values; `other` outside of it.
-
-    In pieces of 16 bytes, of which each lane loads its own: for a whole chunk Triton would load neighbouring addresses with
-    neighbouring lanes, and turn the tile by shuffles.
-    """
-    columns = ()
-    for piece in tl.static_range(WIDTH // PIECE):
-        at = positions(first, piece, WIDTH)
-        tile = tl.load(pointer + at.to(tl.int64) * stride, mask=(at >= 0) & (at < length), other=other)
-        columns += unweave(tile, PIECE)
-    return columns
-
-
-@triton.jit
-def fetch_inside(pointer, stride, first, WIDTH: tl.constexpr):
-    """The columns of 32 chunks that lie inside of the row."""
-    columns = ()
-    for piece in tl.static_range(WIDTH // PIECE):
-        columns += unweave(tl.load(pointer + positions(first, piece, WIDTH).to(tl.int64) * stride), PIECE)
-    return columns
+    """A tile (32, WIDTH) of a row of `length` values; `other` outside of it."""
+    at = positions(first, WIDTH)
+    return tl.load(pointer + at.to(tl.int64) * stride, mask=(at >= 0) & (at < length), other=other)
 
 
 @triton.jit
 def fetch_couplings(b, c, stride_bn, stride_cn, first, length, WIDTH: tl.constexpr):
-    """Columns of the couplings b and c, of which there are length - 1; 0 outside of the row.
+    """Tiles of the couplings b and c, of which there are length - 1; 0 outside of the row.
 
-    A mask that ends at an odd place keeps loads from being wide, and only a row's last step needs one.
+    A mask that ends at an odd place keeps loads from being wide, and only a row's last tile needs one.
     """
     if ((first + LANES) * WIDTH < length) & (first >= 0):
-        b_columns = fetch_inside(b, stride_bn, first, WIDTH)
-        c_columns = fetch_inside(c, stride_cn, first, WIDTH)
+        at = positions(first, WIDTH).to(tl.int64)
+        b_tile, c_tile = tl.load(b + at * stride_bn), tl.load(c + at * stride_cn)
     else:
-        b_columns = fetch(b, stride_bn, first, length - 1, 0.0, WIDTH)
-        c_columns = fetch(c, stride_cn, first, length - 1, 0.0, WIDTH)
-    return b_columns, c_columns
+        b_tile = fetch(b, stride_bn, first, length - 1, 0.0, WIDTH)
+        c_tile = fetch(c, stride_cn, first, length - 1, 0.0, WIDTH)
+    return b_tile, c_tile
 
 
 @triton.jit
