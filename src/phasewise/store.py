@@ -30,6 +30,11 @@ def digest(record: Record) -> str:
     return hashlib.sha256(encode(record)).hexdigest()[:16]
 
 
+def digest_of(path: Path) -> str:
+    """`digest` of the record that was written to `path`, as it was written; "" where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+
+
 def write(record: Record, path: Path) -> None:
     """Write `record` beside `path` and rename it there; an existing file is replaced at once."""
     write_bytes(encode(record), path)

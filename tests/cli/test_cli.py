@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -13,9 +14,12 @@ from click.testing import CliRunner
 from phasewise.cli import commands
 from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
 from phasewise.cli.hold import hold_machine, parse_gpus
+from phasewise.cli.project import load_all
 from phasewise.model.layout import Layout
 from phasewise.plan.graph import hold_lock
 from phasewise.records.errors import UserError
+from phasewise.records.measure import Measurement
+from phasewise.store import digest_of, write, write_bytes
 
 SUBCOMMANDS = {
     "analyse",
@@ -175,3 +179,25 @@ def test_two_runs_on_one_machine_measure_one_after_the_other(tmp_path, monkeypat
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(other)
+
+
+def test_a_record_of_another_plan_is_left_out_with_a_sentence(tmp_path, capsys):
+    layout = Layout(tmp_path)
+    story = SimpleNamespace(workload="w", run="tiny-cpu", variants=[SimpleNamespace(variant="01-a")])
+    folder = layout.records("w", "tiny-cpu", "01-a")
+    write_bytes(b"a plan", folder / "plan.json")
+    record = Measurement(
+        workload="w",
+        run="tiny-cpu",
+        variant="01-a",
+        plan=digest_of(folder / "plan.json"),
+        machine="m",
+        commit="",
+        cases=(),
+    )
+    write(record, folder / "measure.json")
+    assert load_all(layout, story, "measure.json", Measurement) == {"01-a": record}
+    assert capsys.readouterr().err == ""
+    write_bytes(b"another plan", folder / "plan.json")
+    assert load_all(layout, story, "measure.json", Measurement) == {}
+    assert "measure.json: made from another plan" in capsys.readouterr().err

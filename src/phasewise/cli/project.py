@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
+import click
 import msgspec
 
 from phasewise.model.configuration import CONFIG, SCHEMA, Configuration, read_configuration
@@ -12,8 +13,10 @@ from phasewise.model.layout import Layout
 from phasewise.records.base import Record
 from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
+from phasewise.records.measure import Measurement
 from phasewise.records.plan import CapturePlan, RunPlan, VariantPlan
-from phasewise.store import read, read_if_there
+from phasewise.records.validate import Validation
+from phasewise.store import digest_of, read, read_if_there
 
 R = TypeVar("R", bound=Record)
 
@@ -78,13 +81,25 @@ def load_machine(layout: Layout, device: str) -> Machine:
 
 
 def load_all(layout: Layout, story: RunPlan, file: str, kind: type[R]) -> dict[str, R]:
-    """Records of one kind by variant; those that are not there are left out."""
+    """Records of one kind by variant; those that are not there are left out, and so is what was made from another plan."""
     found = {}
     for row in story.variants:
-        record = read_if_there(layout.records(story.workload, story.run, row.variant) / file, kind)
-        if record is not None:
+        folder = layout.records(story.workload, story.run, row.variant)
+        record = read_if_there(folder / file, kind)
+        if record is not None and not _is_foreign(record, folder):
             found[row.variant] = record
     return found
+
+
+def _is_foreign(record: Record, folder: Path) -> bool:
+    """Whether a gate or a measurement is not of the plan beside it: somebody put it there, for the graph would have made it again."""
+    if not isinstance(record, Validation | Measurement) or record.plan == digest_of(folder / "plan.json"):
+        return False
+    file = "validate.json" if isinstance(record, Validation) else "measure.json"
+    click.echo(
+        f"{folder / file}: made from another plan, so it is left out; delete it and run the graph again", err=True
+    )
+    return True
 
 
 def _run_plans(layout: Layout) -> list[Path]:

@@ -20,6 +20,7 @@ from phasewise.plan.variant import RunContext, plan_variant, shape_at
 from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
 from phasewise.records.plan import PreparePlan, RunPlan, VariantPlan
+from phasewise.store import digest_of
 
 LOCK = "requirements.lock"
 # packages that read records and make others, or pages, of them
@@ -71,7 +72,7 @@ def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path
         device=machine.device,
         tier=options.tier or configuration.tier,
         budget=choose_budget(configuration, machine.kind),
-        lock=_digest_file(root / LOCK),
+        lock=digest_of(root / LOCK),
     )
     cases = _choose_cases(context)
     stack = stack_variants(_choose_phases(context), cases, machine, options.ablations or configuration.ablations)
@@ -146,7 +147,3 @@ def _digest_readers() -> str:
     for path in sorted(path for path in files if path.suffix != ".pyc"):
         digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _digest_file(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
