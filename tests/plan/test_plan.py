@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 import yaml
 
 from phasewise.model.configuration import parse_configuration
 from phasewise.model.layout import Layout
+from phasewise.model.stack import BASELINE
 from phasewise.plan import plan_runs, write_plans
+from phasewise.plan.graph import Graph
 from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
+from phasewise.records.plan import Kind
 
 CPU = Machine(device="cpu", kind="cpu", name="cpu", cores=2)
 CONTRACT = (
@@ -86,6 +93,21 @@ def test_a_case_is_exported_of_its_last_kept_variant_only(repository):
     assert (planned["01-vectorised"].exported, planned["02-inplace"].exported) == (("rows",), ("scale",))
     assert planned["00-baseline"].exported == ()
     assert plan_contract(repository, "two_cases", capture="all").variants[0].exported is None
+
+
+def test_gates_wait_for_the_baselines_alone_unless_the_reference_covers_a_sample(repository):
+    run = plan_contract(repository, "alternatives", size="tiny")
+    last = max((plan for plan in run.variants if plan.kind is Kind.PHASE), key=lambda plan: len(plan.ancestors))
+    assert len(last.ancestors) > 1
+
+    def gates_of(*cases):
+        plan = msgspec.structs.replace(last, cases=cases)
+        graph = Graph(planned=(replace(run, variants=(plan,)),), layout=Layout(repository))
+        names = SimpleNamespace(workload=plan.workload, run=plan.run, variant=plan.variant)
+        return [Path(gate).parent.name for gate in graph.validate_inputs(names)["ancestors"]]
+
+    assert gates_of(*last.cases) == [BASELINE]
+    assert gates_of(msgspec.structs.replace(last.cases[0], sample_items=4)) == list(last.ancestors)
 
 
 def test_a_bound_in_seconds_is_meant_for_the_largest_size_of_its_case(repository):

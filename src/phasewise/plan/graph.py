@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from phasewise.model.layout import Layout
+from phasewise.model.stack import BASELINE
 from phasewise.plan.make import PlannedRun
 from phasewise.plan.write import split_plan
 from phasewise.records.errors import UserError
@@ -49,9 +50,15 @@ class Graph:
     layout: Layout
 
     def validate_inputs(self, wildcards: Any) -> Inputs:
-        """The plan, and the gates of the ancestors: their own errors are the yardstick."""
+        """The plan, and the gate of the baseline, whose own error is the yardstick.
+
+        Where the reference covers a sample, those of all ancestors: the nearest that passed is followed for the rest. Other
+        gates wait for the baseline's alone, so that they can run side by side.
+        """
         plan = self._find(wildcards)
-        return self._base(plan, "validate.json") | {"ancestors": self._files(plan, plan.ancestors, "validate.json")}
+        is_sampled = any(case.sample_items is not None for case in plan.cases)
+        ancestors = [name for name in plan.ancestors if is_sampled or name == BASELINE]
+        return self._base(plan, "validate.json") | {"ancestors": self._files(plan, ancestors, "validate.json")}
 
     def measure_inputs(self, wildcards: Any) -> Inputs:
         """The plan and the gates; the parent's predictions have to stand before the outcome is known.
