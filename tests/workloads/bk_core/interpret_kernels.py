@@ -6,7 +6,7 @@ import json
 
 import torch
 
-from phasewise.workloads.bk_core import kernels, reference, scan
+from phasewise.workloads.bk_core import kernels, prepared, reference, scan
 from phasewise.workloads.bk_core.launch import Launch
 from phasewise.workloads.bk_core.program import place_aligned
 from workloads.bk_core.operands import draw_operands, relative_error
@@ -65,6 +65,7 @@ def main() -> None:
     a, b, c = draw(3, 127)
     found["strided"] = measure([a.T.contiguous().T, b.repeat_interleave(2)[::2], c], 1j)
     found["prepared"] = measure_prepared(a, b, c)
+    found["prepared-gradient"] = measure_prepared_gradient(a, b, c)
     found["aligned"] = measure(
         [*place_aligned(dict(zip("abc", draw(3, 62, batched=True), strict=True)), CPU).values()], 1j
     )
@@ -93,9 +94,29 @@ def measure_negative(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> dict[
 
 def measure_prepared(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> dict[str, float | bool]:
     """Whether a prepared launch answers from its operands' values, and operands that lie elsewhere in the usual way."""
-    run = kernels.prepare_diagonal(a, b, c, 1j)
+    run = prepared.prepare_diagonal(a, b, c, 1j)
     others = ([a + 1, b, c], [a[:, 1:], b[1:], c[1:]], [a[:2].double(), b.double(), c.double()])
     return {"right": all(torch.equal(run(*operands), kernels.diagonal(*operands, 1j)) for operands in others)}
+
+
+def measure_prepared_gradient(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> dict[str, float | bool]:
+    """The same of the gradient, for a alone and with batched couplings; shared ones always take the usual way."""
+    pairs = torch.randn(*a.shape, 2, generator=torch.Generator().manual_seed(4))
+    right = True
+    batched = [part.expand_as(a[:, 1:]) for part in (b, c)]
+    for couplings, (upper, lower) in ((False, (b, c)), (True, (b, c)), (True, batched)):
+        run = prepared.prepare_gradient(a, upper, lower, 1j, pairs, couplings=couplings)
+        for operands in ([a + 1, upper, lower, 2 * pairs], [a[:, 1:], upper[..., 1:], lower[..., 1:], pairs[:, 1:]]):
+            wanted = kernels.gradient(
+                *operands[:3], 1j, torch.view_as_complex(operands[3].contiguous()), couplings=couplings, shift=False
+            )
+            found = run(*operands)
+            right &= all(torch.equal(*both) for both in zip(found, filter(_is_there, wanted), strict=True))
+    return {"right": right}
+
+
+def _is_there(part: torch.Tensor | None) -> bool:
+    return part is not None
 
 
 def measure_nan(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> dict[str, float | bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phasewise.workloads.bk_core import kernels, reference, scan
+from phasewise.workloads.bk_core import kernels, prepared, reference, scan
 from phasewise.workloads.bk_core.launch import LANES, choose_launch
 from workloads.bk_core.operands import draw_operands, relative_error
 from workloads.interpreted import interpret
@@ -34,7 +34,7 @@ def test_every_gradient_agrees_with_float64(interpreted) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("name", ["nan", "empty", "float64", "negative-couplings", "prepared"])
+@pytest.mark.parametrize("name", ["nan", "empty", "float64", "negative-couplings", "prepared", "prepared-gradient"])
 def test_edges_are_right(interpreted, name: str) -> None:
     assert interpreted[name]["right"], interpreted[name]
 
@@ -149,7 +149,7 @@ def test_on_a_gpu_every_gradient_is_right(batch: int, length: int, z: complex, b
 @pytest.mark.parametrize("batched", [False, True])
 def test_on_a_gpu_a_prepared_launch_gives_the_same_bits_wherever_its_operands_lie(batched: bool) -> None:
     a, b, c = (part.float().cuda() for part in draw_operands(130, 512, batched=batched))
-    run = kernels.prepare_diagonal(a, b, c, 1j)
+    run = prepared.prepare_diagonal(a, b, c, 1j)
     inner = [part[..., 1:] for part in (a, b, c)]
     # of the same shape at a place that is not aligned
     moved = [torch.cat((part.flatten()[:1], part.flatten()))[1:].view_as(part) for part in (a, b, c)]
@@ -161,6 +161,23 @@ def test_on_a_gpu_a_prepared_launch_gives_the_same_bits_wherever_its_operands_li
         [part[:7] if part.ndim == 2 else part for part in (a, b, c)],
     ):
         assert torch.equal(run(*operands), kernels.diagonal(*operands, 1j))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("batched", [False, True])
+def test_on_a_gpu_a_prepared_gradient_gives_the_same_bits_wherever_its_operands_lie(batched: bool) -> None:
+    a, b, c = (part.float().cuda() for part in draw_operands(130, 512, batched=batched))
+    pairs = torch.randn(130, 512, 2, device="cuda")
+    run = prepared.prepare_gradient(a, b, c, 1j, pairs, couplings=batched)
+    inner = [part[:, 1:] if part.ndim > 1 else part[1:] for part in (a, b, c, pairs)]
+    for operands in ([a, b, c, pairs], [a + 1, b, c, 2 * pairs], inner):
+        upstream = torch.view_as_complex(operands[3].contiguous())
+        wanted = kernels.gradient(*operands[:3], 1j, upstream, couplings=batched, shift=False)
+        found = run(*operands)
+        assert len(found) == (3 if batched else 1)
+        assert all(
+            torch.equal(*both) for both in zip(found, [part for part in wanted if part is not None], strict=True)
+        )
 
 
 @pytest.mark.gpu

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from phasewise.kit.kernels import describe_layout, is_interpreted, launch_and_keep, runs_kernels
+from phasewise.kit.kernels import is_interpreted, launch_and_keep, runs_kernels
 from phasewise.workloads.bk_core import reference
 from phasewise.workloads.bk_core.launch import LANES, Launch, choose_launch
 
@@ -45,39 +45,6 @@ def diagonal(
     return out
 
 
-def prepare_diagonal(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    c: torch.Tensor,
-    z: complex,
-    *,
-    causal: bool = False,
-    launch: Launch | None = None,
-) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]:
-    """`diagonal` for operands that lie in memory as these do, in a third of the host time; others take the usual way."""
-
-    def answer(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-        # a launch belongs to one shape
-        return diagonal(a, b, c, z, causal=causal, launch=launch if a.shape == shape else None)
-
-    shape = a.shape
-    if a.numel() == 0 or not has_kernel(a.device, a.dtype):
-        return answer
-    reference.check_operands(a, b, c, z)
-    layout = describe_layout((a, b, c))
-    out = torch.empty(shape, dtype=torch.complex64, device=a.device)
-    again, size = _launch_and_keep(out, a, b, c, z, causal, launch)
-
-    def run(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-        if describe_layout((a, b, c)) != layout:
-            return answer(a, b, c)
-        out = torch.empty(shape, dtype=torch.complex64, device=a.device)
-        again(torch.view_as_real(out), torch.empty(size, dtype=torch.float32, device=a.device), a, b, c, a)
-        return out
-
-    return run
-
-
 def launch_diagonal(
     out: torch.Tensor,
     a: torch.Tensor,
@@ -89,10 +56,10 @@ def launch_diagonal(
     launch: Launch | None = None,
 ) -> None:
     """Write the diagonal into `out`, complex64 (batch, length), contiguous; operands as for `diagonal`, not checked."""
-    _launch_and_keep(out, a, b, c, z, causal, launch)
+    launch_diagonal_and_keep(out, a, b, c, z, causal, launch)
 
 
-def _launch_and_keep(
+def launch_diagonal_and_keep(
     out: torch.Tensor,
     a: torch.Tensor,
     b: torch.Tensor,
@@ -160,33 +127,15 @@ def launch_gradient(
     launch: Launch | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
     """`gradient` by the kernel."""
-    from phasewise.workloads.bk_core import adjoint
-
-    batch, length = a.shape
-    where = _pass_shift(z, a)
-    if launch is None:
-        launch = choose_launch(batch, length, eta=where.typical_eta, gradient=True)
     # pairs must lie side by side; rows may lie anywhere
     pairs = torch.view_as_real(upstream.resolve_conj())
     if pairs.stride(1) != 2:
         pairs = pairs.contiguous()
-    shared = b.ndim == 1 and c.ndim == 1
-    chunks, parts = -(-length // launch.chunk), launch.count_parts(length)
-    states = a.new_empty(batch, -(-chunks // LANES), 4, LANES)
-    by_a = torch.empty_like(a, memory_format=torch.contiguous_format)
-    # rows as long as those of a, so that they are aligned like those; never written where it was not asked for
-    by_b = a.new_empty(batch, length) if couplings else by_a
-    by_c = a.new_empty(batch, length) if couplings and not shared else by_a
-    sums = a.new_empty(batch, parts, 2) if shift else by_a
-    adjoint.gradient_kernel[(batch, parts)](
-        by_a, by_b, by_c, sums, states, pairs, a, b, c, where.pairs, where.energy, where.eta, length, chunks, launch.span,
-        pairs.stride(0), 1, *a.stride(), *_strides(b), *_strides(c), where.stride,
-        CHUNK=launch.chunk, VIEW=launch.view, ALONE=parts == 1, CAUSAL=causal, SHARP=where.sharp, ROW_Z=where.by_row,
-        COUPLINGS=couplings, SHARED=shared, SHIFT=shift, PTX=not is_interpreted(), num_warps=1,
-        maxnreg=REGISTERS,
-    )  # fmt: skip
+    outputs = make_gradients(a, b, c, _choose_gradient_launch(a, z, launch), couplings=couplings, shift=shift)
+    launch_gradient_and_keep(outputs, pairs, a, b, c, z, causal, couplings, shift, launch)
+    by_a, by_b, by_c, sums, _ = outputs
     found_b = found_c = found_z = None
-    if couplings and shared:
+    if couplings and is_shared(b, c):
         by_k = by_b[:, :-1].sum(0)
         found_b, found_c = by_k * c, by_k * b
     elif couplings:
@@ -194,6 +143,68 @@ def launch_gradient(
     if shift:
         found_z = _shape_like(-torch.view_as_complex(sums).sum(1).conj().resolve_conj(), z)
     return by_a, found_b, found_c, found_z
+
+
+def make_gradients(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, launch: Launch, *, couplings: bool, shift: bool
+) -> tuple[torch.Tensor, ...]:
+    """What the kernel writes: gradients for a, b and c in rows as long as those of a, sums for z, and its states.
+
+    Rows of that length are aligned as those of a are. What is not asked for is never written, and any tensor will do.
+    """
+    batch, length = a.shape
+    by_a = torch.empty_like(a, memory_format=torch.contiguous_format)
+    by_b = a.new_empty(batch, length) if couplings else by_a
+    by_c = a.new_empty(batch, length) if couplings and not is_shared(b, c) else by_a
+    sums = a.new_empty(batch, launch.count_parts(length), 2) if shift else by_a
+    chunks = -(-length // launch.chunk)
+    return by_a, by_b, by_c, sums, a.new_empty(batch, -(-chunks // LANES), 4, LANES)
+
+
+def launch_gradient_and_keep(
+    outputs: tuple[torch.Tensor, ...],
+    pairs: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    z: complex | torch.Tensor,
+    causal: bool,
+    couplings: bool,
+    shift: bool,
+    launch: Launch | None,
+) -> Callable[..., None]:
+    """Launch into `make_gradients`, and return how to do it again with (*outputs, pairs, a, b, c, shift)."""
+    from phasewise.workloads.bk_core import adjoint
+
+    batch, length = a.shape
+    where = _pass_shift(z, a)
+    launch = _choose_gradient_launch(a, z, launch)
+    chunks, parts = -(-length // launch.chunk), launch.count_parts(length)
+    return launch_and_keep(
+        adjoint.gradient_kernel,
+        (batch, parts),
+        (*outputs, pairs, a, b, c, where.pairs),
+        (
+            where.energy, where.eta, length, chunks, launch.span,
+            pairs.stride(0), 1, *a.stride(), *_strides(b), *_strides(c), where.stride,
+        ),
+        {
+            "CHUNK": launch.chunk, "VIEW": launch.view, "ALONE": parts == 1, "CAUSAL": causal, "SHARP": where.sharp,
+            "ROW_Z": where.by_row, "COUPLINGS": couplings, "SHARED": is_shared(b, c), "SHIFT": shift,
+            "PTX": not is_interpreted(),
+        },
+        num_warps=1, maxnreg=REGISTERS,
+    )  # fmt: skip
+
+
+def is_shared(b: torch.Tensor, c: torch.Tensor) -> bool:
+    """Whether all rows have the same couplings."""
+    return b.ndim == 1 and c.ndim == 1
+
+
+def _choose_gradient_launch(a: torch.Tensor, z: complex | torch.Tensor, launch: Launch | None) -> Launch:
+    eta = 1.0 if isinstance(z, torch.Tensor) else z.imag
+    return choose_launch(*a.shape, eta=eta, gradient=True) if launch is None else launch
 
 
 def _sum_to(by_row: torch.Tensor, couplings: torch.Tensor) -> torch.Tensor:

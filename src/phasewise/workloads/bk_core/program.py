@@ -16,6 +16,7 @@ from phasewise.workloads.bk_core import reference as plain
 from phasewise.workloads.bk_core.mixed import diagonal_mixed
 from phasewise.workloads.bk_core.phases import Switches
 from phasewise.workloads.bk_core.portable import PortableDiagonal
+from phasewise.workloads.bk_core.prepared import prepare_diagonal, prepare_gradient
 from phasewise.workloads.bk_core.scan import diagonal_scan
 
 # the shift z = E + i eta of the user's document
@@ -128,25 +129,25 @@ def _build_backward(switches: Switches, inputs: Batch, case: str, shape: Shape, 
             return {f"grad/{name}": grad for name, grad in zip(names, grads, strict=True)}
 
         return Program(step=differentiate)
+    first = place_aligned(inputs, device)
     launch = None
     if switches.tuned and device.type == "cuda":
         from phasewise.workloads.bk_core.tuning import tune_launch
 
-        on = place_aligned(inputs, device)
         launch = tune_launch(
             lambda tried: kernels.gradient(
-                on["a"], on["b"], on["c"], Z, torch.view_as_complex(on["upstream"]),
+                first["a"], first["b"], first["c"], Z, torch.view_as_complex(first["upstream"]),
                 couplings=shape.batched, shift=False, launch=tried,
             ),
             case, shape.batch, shape.length, eta=Z.imag, gradient=True,
         )  # fmt: skip
+    run = prepare_gradient(
+        first["a"], first["b"], first["c"], Z, first["upstream"], couplings=shape.batched, launch=launch
+    )
 
     def step(placed: Batch) -> Batch:
-        found = kernels.gradient(
-            placed["a"], placed["b"], placed["c"], Z, torch.view_as_complex(placed["upstream"]),
-            couplings=shape.batched, shift=False, launch=launch,
-        )  # fmt: skip
-        return {f"grad/{name}": grad for name, grad in zip("abc", found, strict=False) if name in names}
+        found = run(placed["a"], placed["b"], placed["c"], placed["upstream"])
+        return {f"grad/{name}": grad for name, grad in zip(names, found, strict=True)}
 
     fallbacks = () if kernels.has_kernel(device) else (f"analytic-backward: {NO_KERNEL}",)
     return Program(step=step, place=_choose_place(True, device), fallbacks=fallbacks)
@@ -191,7 +192,7 @@ def _choose_core(
             lambda tried: kernels.diagonal(a, b, c, Z, causal=causal, launch=tried),
             case, shape.batch, shape.length, eta=Z.imag,
         )  # fmt: skip
-    run = kernels.prepare_diagonal(a, b, c, Z, causal=causal, launch=launch)
+    run = prepare_diagonal(a, b, c, Z, causal=causal, launch=launch)
     return lambda a, b, c, _: run(a, b, c), ()
 
 
