@@ -68,6 +68,32 @@ def test_a_process_that_cannot_import_is_started_again_in_its_turn() -> None:
     assert clock.count("variant", "wait") == 2 + 1 and clock.count("variant", "open") == 3
 
 
+def test_a_baseline_that_may_be_spared_builds_first_and_what_is_measured_last_in_the_first_set() -> None:
+    clock = Clock()
+    run(
+        clock,
+        entrant(clock, "baseline", step_s=5.0, entry={"spare_if_slow": True}),
+        entrant(clock, "variant", entry={"fresh_caches": True}),
+        entrant(clock, "parent"),
+        budget=Budget(min_sets=2, max_sets=2),
+    )
+    opened = [arm for arm, call, _ in clock.calls if call == "open"]
+    assert opened[:3] == ["baseline", "parent", "variant"]
+    assert sorted(opened[3:]) == ["parent", "variant"]
+
+
+def test_a_baseline_that_cannot_run_leaves_the_others_together() -> None:
+    clock = Clock()
+    case = run(
+        clock,
+        entrant(clock, "baseline", fails_in="open", reason=Reason.OUT_OF_MEMORY, entry={"spare_if_slow": True}),
+        entrant(clock, "parent"),
+        entrant(clock, "variant"),
+    )
+    assert arms_of(case)["baseline"].failure.reason is Reason.OUT_OF_MEMORY
+    assert all(len(taken.samples) == 2 for taken in case.rounds)
+
+
 def test_noisy_processes_get_more_sets_up_to_the_limit() -> None:
     clock = Clock()
     case = run(clock, entrant(clock, "parent", luck=0.05), entrant(clock, "variant", luck=0.05))

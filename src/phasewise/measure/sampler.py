@@ -18,7 +18,7 @@ from phasewise.measure.sampling import (
     begin_sampling,
     close_set,
     open_set,
-    prepare_arm,
+    prepare_arms,
     run_block,
     run_round,
 )
@@ -133,12 +133,13 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
     for arm in arms:
         log = sampling.logs[arm]
         sampling.start(arm)
-        if not prepare_arm(sampling, arm, with_others=False):
+        prepare_arms(sampling, [arm], with_others=False)
+        if arm not in sampling.drivers:
             continue
         assert log.warmed is not None
         slow = log.warmed.step_s > sampling.budget.slow_step_s
         for _ in range(LEAST_ROUNDS if slow else wanted):
-            sample = run_block(sampling, arm, with_others=False)
+            sample = run_block(sampling, arm)
             if sample is None:
                 break
             blocks.setdefault(arm, []).append(sample)

@@ -6,8 +6,9 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from phasewise.measure.driver import ArmDriver, Entrant
 from phasewise.measure.log import ArmLog
@@ -107,7 +108,7 @@ def begin_sampling(case: str, entrants: Sequence[Entrant], budget: Budget, tools
 
 
 def open_set(sampling: Sampling) -> None:
-    """Start a fresh process for each arm, build and warm up one after the other.
+    """Start a fresh process for each arm, build them, and warm up one after the other.
 
     Raises:
         NotTogether: one that comes after others runs out of memory; all are closed.
@@ -119,32 +120,61 @@ def open_set(sampling: Sampling) -> None:
     for arm in arms:
         # imports of all overlap; nothing is timed now
         sampling.start(arm, sets=sampling.budget.min_sets - sampling.process_set)
-    opened: list[str] = []
-    for arm in arms:
-        with_others = bool(opened)
-        if prepare_arm(sampling, arm, with_others=with_others):
-            opened.append(arm)
+    built: list[str] = []
+    for group in _group(sampling, arms):
+        prepare_arms(sampling, group, with_others=any(arm in sampling.drivers for arm in built) or len(group) > 1)
+        built += group
     sampling.processes.wait()
     sampling.seconds_a_set = sampling.tools.now() - began
     sampling.tools.watch.look(_pids(sampling))
 
 
-def prepare_arm(sampling: Sampling, arm: str, *, with_others: bool) -> bool:
-    """Open and warm up one arm; False if it takes no part in the rounds. Raises NotTogether as `open_set` does."""
-    log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
-    sampling.tools.progress.update(f"{sampling.case}: set {sampling.process_set + 1}, opening {log.entrant.variant}")
+def _group(sampling: Sampling, arms: Sequence[str]) -> list[list[str]]:
+    """Who builds beside whom: one that may be spared first, for it may make room; one whose build is on record last, alone."""
+    entrants = {arm: sampling.logs[arm].entrant for arm in arms}
+    last = [arm for arm in arms if entrants[arm].fresh_caches and sampling.process_set == 0]
+    first = [arm for arm in arms if entrants[arm].spare_if_slow and arm not in last]
+    beside = [arm for arm in arms if arm not in (*first, *last)]
+    return [group for group in (*([arm] for arm in first), beside, *([arm] for arm in last)) if group]
+
+
+def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool) -> None:
+    """Build `arms` side by side, then warm up one after the other; one that fails or is spared takes no part in the rounds.
+
+    Raises NotTogether as `open_set` does.
+    """
+    names = ", ".join(sampling.logs[arm].entrant.variant for arm in arms)
+    sampling.tools.progress.update(f"{sampling.case}: set {sampling.process_set + 1}, opening {names}")
+    with ThreadPoolExecutor(len(arms)) as pool:
+        answers = list(pool.map(_open, [sampling.drivers[arm] for arm in arms]))
+    for arm, answer in zip(arms, answers, strict=True):
+        if isinstance(answer, Failure):
+            _take_failure(sampling, arm, answer, with_others=with_others)
+        else:
+            sampling.logs[arm].note_opened(answer)
+    for arm in arms:
+        if arm in sampling.drivers:
+            _warm_up(sampling, arm, with_others=with_others)
+
+
+def _open(driver: ArmDriver) -> dict[str, Any] | Failure:
     try:
-        log.note_opened(driver.open())
+        return driver.open()
+    except ProcessFailed as died:
+        return died.failure
+
+
+def _warm_up(sampling: Sampling, arm: str, *, with_others: bool) -> None:
+    log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
+    try:
         warmed = log.entrant.warmed or warm_up(driver, budget, cold=log.entrant.cold, now=sampling.tools.now)
     except ProcessFailed as died:
         _take_failure(sampling, arm, died.failure, with_others=with_others)
-        return False
+        return
     log.note_warmed(warmed)
     if log.entrant.spare_if_slow and warmed.step_s > budget.slow_step_s:
         log.spared = True
         sampling.processes.leave([arm])
-        return False
-    return True
 
 
 def run_round(sampling: Sampling) -> None:
@@ -158,19 +188,19 @@ def run_round(sampling: Sampling) -> None:
         order = list(sampling.drivers)
         sampling.rng.shuffle(order)
     sampling.order = order
-    samples = [sample for arm in order if (sample := run_block(sampling, arm, with_others=len(order) > 1)) is not None]
+    samples = [sample for arm in order if (sample := run_block(sampling, arm)) is not None]
     if samples:
         add_round(sampling, samples)
 
 
-def run_block(sampling: Sampling, arm: str, *, with_others: bool) -> Sample | None:
+def run_block(sampling: Sampling, arm: str) -> Sample | None:
     """One block of one arm; None if it failed, which takes it out. Raises NotTogether as `run_round` does."""
     warmed = sampling.logs[arm].warmed
     assert warmed is not None
     try:
         block = sampling.drivers[arm].block(warmed.block_steps, settling_steps(warmed.block_steps))
     except ProcessFailed as died:
-        _take_failure(sampling, arm, died.failure, with_others=with_others)
+        _take_failure(sampling, arm, died.failure, with_others=len(sampling.drivers) > 1)
         return None
     return Sample(arm=arm, **block)
 
