@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from measure.fakes import Clock, FakeArm, Quiet
-from phasewise.measure.doctor import POOL, describe_doctor, examine_with
+from phasewise.measure.doctor import POOL, Repeat, _status, describe_doctor, examine_with
 from phasewise.measure.neighbours import Look
 from phasewise.measure.progress import Silent
 from phasewise.measure.sampling import Watcher
 from phasewise.records.machine import Doctor, Machine, Tool
+from phasewise.records.measure import CaseMeasurement
+from phasewise.stats import estimate_ratio
 
 MACHINE = Machine(
     device="cpu", kind="cpu", name="Some CPU", tools=(Tool(name="ncu", available=False, reason="gone", cure="get it"),)
@@ -76,3 +78,12 @@ def test_processes_that_wait_in_a_pool_are_no_neighbours() -> None:
 
     examine(Clock(), planted=0.05, repeats=2, watch=Counting())
     assert seen == {POOL["cpu"], 2 * POOL["cpu"]}
+
+
+def test_a_claim_that_is_the_clocks_doing_is_no_alarm() -> None:
+    slower = estimate_ratio([[0.019, 0.020, 0.021, 0.020]] * 3)
+    still = estimate_ratio([[-0.001, 0.0, 0.001, 0.0]] * 3)
+    measured = CaseMeasurement(case="doctor", arms=(), rounds=())
+    assert _status(Repeat(measurement=measured, ratio=slower, cycles=None), 0.005) == "FASTER"
+    assert _status(Repeat(measurement=measured, ratio=slower, cycles=slower), 0.005) == "FASTER"
+    assert _status(Repeat(measurement=measured, ratio=slower, cycles=still), 0.005) == "INCONCLUSIVE"

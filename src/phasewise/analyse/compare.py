@@ -6,9 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from phasewise.analyse.samples import Sets, cycle_log_ratios, kept_rounds, neighbour_effect, step_logs
+from phasewise.analyse.samples import Sets, neighbour_effect, step_logs
 from phasewise.analyse.shelf import Shelf
-from phasewise.model.ratios import FIXED, dropped_share, find_arm, paired_log_ratios, stop_rules
+from phasewise.model.ratios import (
+    FIXED,
+    cycle_log_ratios,
+    dropped_share,
+    find_arm,
+    kept_rounds,
+    paired_log_ratios,
+    stop_rules,
+)
 from phasewise.records.base import Interval
 from phasewise.records.measure import Arm, CaseMeasurement
 from phasewise.records.plan import Kind

@@ -9,10 +9,10 @@ from phasewise.analyse.compare import Estimates, Key, to_interval
 from phasewise.analyse.floor import floor_fraction
 from phasewise.analyse.measures import cold_start, energy_per_item, step_time, steps_to_pay, worst_error
 from phasewise.analyse.risks import settle_risks
-from phasewise.analyse.samples import kept_rounds, median_device_s
+from phasewise.analyse.samples import median_device_s
 from phasewise.analyse.shelf import Shelf
 from phasewise.analyse.verdicts import step_floor
-from phasewise.model.ratios import dropped_share
+from phasewise.model.ratios import dropped_share, kept_rounds
 from phasewise.records.analyse import PeerRow, Prediction, Row
 from phasewise.records.base import Interval, Scalar
 from phasewise.records.plan import StoryVariant

@@ -16,7 +16,7 @@ from phasewise.measure.progress import Progress, Silent, to_stderr
 from phasewise.measure.sampler import sample_case
 from phasewise.measure.sampling import Tools, Watcher
 from phasewise.measure.standard import UNITS
-from phasewise.model.ratios import dropped_share, estimate_speedup
+from phasewise.model.ratios import cycle_log_ratios, dropped_share, estimate_speedup, stop_rules
 from phasewise.records.base import Interval
 from phasewise.records.errors import UserError
 from phasewise.records.machine import Doctor, Machine
@@ -24,7 +24,7 @@ from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
 from phasewise.run.death import ProcessFailed
 from phasewise.run.session import Session, target_function
-from phasewise.stats import Conditions, RatioEstimate, aa_floor, decide_status
+from phasewise.stats import Conditions, RatioEstimate, aa_floor, decide_status, estimate_ratio
 
 # processes of each program, and sets of a comparison: two cores have no room for more
 POOL = {"cuda": 12, "cpu": 6}
@@ -46,6 +46,8 @@ class Repeat:
 
     measurement: CaseMeasurement
     ratio: RatioEstimate
+    # the same in clock cycles; None where the clock can't be read
+    cycles: RatioEstimate | None
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,12 @@ def _compare(parent: Pool, variant: Pool, budget: Budget, rng: random.Random, to
             raise ProcessFailed(arm.failure)
     ratio = estimate_speedup(measured, budget)
     assert ratio is not None, "no arm failed, so there are rounds of both"
-    return Repeat(measurement=measured, ratio=ratio)
+    cycles = cycle_log_ratios(measured, "parent", "variant")
+    return Repeat(
+        measurement=measured,
+        ratio=ratio,
+        cycles=estimate_ratio(cycles, rules=stop_rules(budget)) if cycles else None,
+    )
 
 
 def _planted_units(planted: float | None, floor: float, kind: str) -> int:
@@ -187,7 +194,7 @@ def _planted_units(planted: float | None, floor: float, kind: str) -> int:
 
 def _status(one: Repeat, floor: float) -> str:
     conditions = Conditions(dropped_share=dropped_share(one.measurement))
-    return decide_status(one.ratio, aa_floor=floor, conditions=conditions).status
+    return decide_status(one.ratio, aa_floor=floor, cycles=one.cycles, conditions=conditions).status
 
 
 def _count_alarms(controls: Sequence[Repeat]) -> str:

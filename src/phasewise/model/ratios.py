@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import log
+
+from msgspec import structs
 
 from phasewise.records.measure import Arm, CaseMeasurement, Round
 from phasewise.records.plan import Budget
@@ -33,17 +34,28 @@ def paired_log_ratios(case: CaseMeasurement, numerator: str, denominator: str) -
     """
     items = {arm.arm: arm.items for arm in case.arms}
     sets: dict[int, list[float]] = {}
-    for taken in _counted(case):
+    for taken in kept_rounds(case):
         times = {sample.arm: sample.wall_s / sample.steps / items[sample.arm] for sample in taken.samples}
         if times.get(numerator, 0.0) > 0.0 and times.get(denominator, 0.0) > 0.0:
             sets.setdefault(taken.process_set, []).append(log(times[numerator] / times[denominator]))
     return [sets[number] for number in sorted(sets)]
 
 
+def cycle_log_ratios(measured: CaseMeasurement, numerator: str, denominator: str) -> list[list[float]]:
+    """`paired_log_ratios` of time times SM clock; empty where a clock is missing."""
+    rounds = kept_rounds(measured)
+    samples = [sample for taken in rounds for sample in taken.samples if sample.arm in (numerator, denominator)]
+    if not samples or not all(sample.sm_clock_mhz for sample in samples):
+        return []
+    # a round in cycles is a round whose blocks lasted as long as their cycles do at 1 MHz
+    scaled = [_in_cycles(taken) for taken in rounds]
+    return paired_log_ratios(structs.replace(measured, rounds=tuple(scaled)), numerator, denominator)
+
+
 def step_times(case: CaseMeasurement, arm: str, *, device: bool = False) -> list[list[float]]:
     """Seconds a step of each block of `arm` that counts, a list a process set; host to host, or on the device."""
     sets: dict[int, list[float]] = {}
-    for taken in _counted(case):
+    for taken in kept_rounds(case):
         for sample in taken.samples:
             seconds = sample.device_s if device else sample.wall_s
             if sample.arm == arm and seconds is not None:
@@ -78,5 +90,13 @@ def dropped_share(case: CaseMeasurement) -> float:
     return sum(bool(taken.dropped) for taken in case.rounds) / len(case.rounds) if case.rounds else 0.0
 
 
-def _counted(case: CaseMeasurement) -> Iterator[Round]:
-    return (taken for taken in case.rounds if not taken.dropped)
+def kept_rounds(case: CaseMeasurement) -> list[Round]:
+    """Rounds that count."""
+    return [taken for taken in case.rounds if not taken.dropped]
+
+
+def _in_cycles(taken: Round) -> Round:
+    samples = tuple(
+        structs.replace(sample, wall_s=sample.wall_s * (sample.sm_clock_mhz or 1.0)) for sample in taken.samples
+    )
+    return structs.replace(taken, samples=samples)
