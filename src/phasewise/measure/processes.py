@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from phasewise.measure.driver import ArmDriver, Entrant
 from phasewise.run.death import ProcessFailed
 
+# of one arm at a time: each takes as much memory as torch does
+AHEAD = 3
+
 
 @dataclass
 class Processes:
@@ -18,10 +21,10 @@ class Processes:
     waiting: dict[str, list[ArmDriver]] = field(default_factory=dict)
 
     def start(self, arm: str, entrant: Entrant, sets: int) -> None:
-        """Begin the next process of `arm`, and with it those of the sets to come: `sets` in all."""
+        """Begin the next process of `arm`, and with it those of the sets to come: of `sets` in all, so many as import at a time."""
         waiting = self.waiting.setdefault(arm, [])
         # a group holds a port, and what is borrowed needs no start
-        at_once = 1 if entrant.ranks > 1 or entrant.warmed is not None else max(1, sets)
+        at_once = 1 if entrant.ranks > 1 or entrant.warmed is not None else max(1, min(sets, AHEAD))
         waiting += [entrant.start() for _ in range(at_once - len(waiting))]
         self.running[arm] = waiting.pop(0)
 
