@@ -255,14 +255,14 @@ def graph_equals_eager(context: CheckContext) -> Checked:
 
 
 def geometry_follows(context: CheckContext) -> Checked:
-    """Metric and angles after three windows lie within 5e-4 of the reference, whatever precision the mix has."""
+    """Metric and angles after three windows lie within 1e-4 of the reference, whatever precision the mix has."""
     ours, exact = context.build(), context.reference()
     for seed in range(3):
         context.run(ours, context.inputs(seed))
         context.run(exact, context.inputs(seed))
     now, then = _state(ours), exact.state()
     worst = max(float((now[name].double() - then[name]).abs().max()) for name in ("metric", "theta"))
-    return _within("metric and angles", worst, 5e-4)
+    return _within("metric and angles", worst, CLOSE)
 
 
 def no_barrier_gave_up(context: CheckContext) -> Checked:
