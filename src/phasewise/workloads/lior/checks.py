@@ -15,10 +15,12 @@ from phasewise.workloads.lior.data import draw_batch
 from phasewise.workloads.lior.reference import closed_form_field, rotate
 from phasewise.workloads.lior.window import (
     BETA,
+    COORDINATES,
     EPS,
     LAMBDA_F,
     METRIC_LEAST,
     METRIC_MOST,
+    ROTOR_PLANES,
     index_layers,
     read_sizes,
     rotate_by_layers,
@@ -27,6 +29,8 @@ from phasewise.workloads.lior.window import (
 # the document's own criterion for loss curves
 CLOSE = 1e-4
 CURVE_WINDOWS = 100
+# until caches of the allocator and of the libraries are filled
+WARM_WINDOWS = 10
 
 
 def field_closed_form(context: CheckContext) -> Checked:
@@ -103,9 +107,10 @@ def nudge_is_linear(context: CheckContext) -> Checked:
 
 
 def loss_curves(context: CheckContext) -> Checked:
-    """Loss, angles, metric, R and spd of 100 windows lie within 1e-4 of the float64 reference."""
+    """Loss, angles, metric, R and spd of 100 windows, free-running, lie within 1e-4 of the float64 reference."""
     on_gpu = context.device.type == "cuda"
-    shape = _small(context, batch=8 if on_gpu else 4, steps=64 if on_gpu else 2)
+    # 32 steps: the memory weight has reached its last value, and the reference takes 4 s
+    shape = _small(context, batch=8 if on_gpu else 4, steps=32 if on_gpu else 2)
     inputs = lior.make_inputs(context.case, shape, 0)
     programs = (
         lior.build(context.switches, inputs, context.case, shape, context.device),
@@ -120,11 +125,7 @@ def loss_curves(context: CheckContext) -> Checked:
             state = program.state()
             curve.append(torch.cat([*metrics, *(state[name].double().cpu() for name in ("metric", "theta"))]))
     ours, exact = (torch.stack(curve) for curve in curves)
-    off = (ours - exact).abs() / exact.abs().clamp(min=1.0)
-    phases = read_sizes(shape).phases
-    parts = {"loss": (0, phases), "R": (phases, 2 * phases), "spd": (2 * phases, 3 * phases),
-             "metric": (3 * phases, 3 * phases + 8), "angles": (3 * phases + 8, off.shape[1])}  # fmt: skip
-    worst = {name: float(off[:, first:last].max()) for name, (first, last) in parts.items()}
+    worst = measure_drift(ours, exact, read_sizes(shape).phases)
     at = tuple(float(window) for window in range(CURVE_WINDOWS))
     return Checked(
         passed=all(value <= CLOSE for value in worst.values()),
@@ -136,6 +137,20 @@ def loss_curves(context: CheckContext) -> Checked:
                     Series(label="reference", x=at, y=tuple(exact[:, 0].tolist()))),
         ),
     )  # fmt: skip
+
+
+def measure_drift(ours: Tensor, exact: Tensor, phases: int) -> dict[str, float]:
+    """The worst window of each curve: windows x (LIoR, R, spd of each phase, metric, angles); relative where a value is over one."""
+    apart = ours - exact
+    angles = 3 * phases + COORDINATES
+    # -pi and pi are one angle
+    apart[:, angles:] = torch.remainder(apart[:, angles:] + math.pi, 2 * math.pi) - math.pi
+    off = apart.abs() / exact.abs().clamp(min=1.0)
+    lengths = {"loss": phases, "R": phases, "spd": phases, "metric": COORDINATES, "angles": ROTOR_PLANES}
+    # a NaN is the largest of all
+    return {
+        name: float(part.max()) for name, part in zip(lengths, off.split(list(lengths.values()), dim=1), strict=True)
+    }
 
 
 def batch_sizes(context: CheckContext) -> Checked:
@@ -167,15 +182,24 @@ def resume_is_identical(context: CheckContext) -> Checked:
 
 
 def memory_stays_flat(context: CheckContext) -> Checked:
-    """1000 windows on a GPU keep the allocated bytes where they are and stay finite; 12 windows on a CPU stay finite."""
-    program = context.build()
-    placed = [program.place(context.inputs(seed)) for seed in range(4)]
+    """1000 windows on a GPU keep the allocated bytes where they are and stay finite; 12 windows on a CPU stay finite.
+
+    An eager window of 64 steps takes a tenth of a second: it is watched over 200 windows of 8, at the same rate of growth.
+    What it allocates does not depend on how often a step is repeated, and the cleanup comes up three times.
+    """
+    shape, windows = context.shape, 12
     on_gpu = context.device.type == "cuda"
-    windows = 1000 if on_gpu else 12
+    if on_gpu:
+        eager = context.switches.engine == "eager"
+        windows = 200 if eager else 1000
+        shape = Shape(**{**dict(shape), "steps": min(shape.steps, 8)}) if eager else shape
+    inputs = lior.make_inputs(context.case, shape, 0)
+    program = lior.build(context.switches, inputs, context.case, shape, context.device)
+    placed = [program.place(draw_batch(read_sizes(shape), seed)) for seed in range(4)]
     grown = 0
     for window in range(windows):
         raw = program.step(placed[window % 4])
-        if window == 9 and on_gpu:
+        if window + 1 == WARM_WINDOWS and on_gpu:
             grown = -torch.cuda.memory_allocated(context.device)
     finite = all(
         bool(torch.isfinite(tensor).all()) for tensor in (*program.outputs(raw).values(), *_state(program).values())
@@ -185,20 +209,22 @@ def memory_stays_flat(context: CheckContext) -> Checked:
         # the resident set of a process says nothing over so few windows
         return Checked(passed=finite, message=f"{said}; memory is counted on a GPU only")
     grown += torch.cuda.memory_allocated(context.device)
+    rate = 1000 * grown / (windows - WARM_WINDOWS)
     return Checked(
-        passed=finite and grown <= 1 << 20,
-        message=f"{said}, {grown} bytes more",
-        numbers={"memory growth": Quantity(value=float(grown), unit="B")},
+        passed=finite and rate <= 1 << 20,
+        message=f"{said}, {grown} bytes more after the first {WARM_WINDOWS}",
+        # of 1000 windows, however many were watched
+        numbers={"memory growth": Quantity(value=rate, unit="B")},
     )
 
 
 def hundred_epochs(context: CheckContext) -> Checked:
     """100 epochs of 1000 windows on a GPU (100 windows on a CPU) stay finite, the metric and the angles inside their bounds."""
     windows = 100_000 if context.device.type == "cuda" else 100
-    shape = _small(context, batch=8, steps=8 if context.device.type == "cuda" else 2)
+    # few steps, and the ends compiled where the variant compiles them: 130 small kernels a window would take half a minute
+    shape = _small(context, batch=8, steps=4 if context.device.type == "cuda" else 2)
     inputs = lior.make_inputs(context.case, shape, 0)
-    switches = replace(context.switches, compiled_ends=False)
-    program = lior.build(switches, inputs, context.case, shape, context.device)
+    program = lior.build(context.switches, inputs, context.case, shape, context.device)
     placed = [program.place(draw_batch(read_sizes(shape), seed)) for seed in range(64)]
     for window in range(windows):
         raw = program.step(placed[window % 64])
@@ -229,14 +255,14 @@ def graph_equals_eager(context: CheckContext) -> Checked:
 
 
 def geometry_follows(context: CheckContext) -> Checked:
-    """Metric and angles after three windows lie within 5e-4 of the reference, whatever precision the mix has."""
+    """Metric and angles after three windows lie within 1e-4 of the reference, whatever precision the mix has."""
     ours, exact = context.build(), context.reference()
     for seed in range(3):
         context.run(ours, context.inputs(seed))
         context.run(exact, context.inputs(seed))
     now, then = _state(ours), exact.state()
     worst = max(float((now[name].double() - then[name]).abs().max()) for name in ("metric", "theta"))
-    return _within("metric and angles", worst, 5e-4)
+    return _within("metric and angles", worst, CLOSE)
 
 
 def no_barrier_gave_up(context: CheckContext) -> Checked:

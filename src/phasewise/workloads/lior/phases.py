@@ -90,7 +90,6 @@ workload = Workload(
         Check("memory-stays-flat", when="final", cases=("feedback-32", "open-32")),
         Check("hundred-epochs", when="final", cases=("feedback-32",)),
         Check("graph-equals-eager", when="final"),
-        Check("geometry-follows", when="final", cases=("feedback-32", "open-32")),
     ),
     targets=(
         Target("time_s", case="feedback-32", minimum=1.2e-3, target=0.7e-3, name="feedback window pair"),

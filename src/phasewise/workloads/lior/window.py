@@ -22,8 +22,9 @@ NUDGE_SCALE = 0.1
 ROTOR_RATE = 0.01
 HBAR, MASS, DT = 0.1, 1.0, 0.005
 ALPHA, LAMBDA_F, HISTORY = 0.5, 0.05, 20
-# strength of what the retrieved state does to the field in mode `feedback`
-SOURCE = 1.0
+# strength of what the retrieved state does to the field in mode `feedback`, as that of the nudge: at 1 the coordinates run to
+# four times the tokens, every nudge shortens them, and the metric lies at its floor by window 18
+SOURCE = 0.1
 # share of a token's own state in the row that it leaves in the bank; the rest is what it retrieved
 BLEND = 0.5
 METRIC_LEAST, METRIC_MOST = 0.01, 100.0
