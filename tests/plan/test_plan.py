@@ -110,6 +110,19 @@ def test_gates_wait_for_the_baselines_alone_unless_the_reference_covers_a_sample
     assert gates_of(msgspec.structs.replace(last.cases[0], sample_items=4)) == list(last.ancestors)
 
 
+@pytest.mark.parametrize("capture", ["ends", "all"])
+def test_a_case_without_a_module_is_not_exported(repository, capture):
+    configuration = parse_configuration({"workloads": {"resnet_bk": {}}, "capture": capture}, {}, "test")
+    (run,) = plan_runs(configuration, repository, CPU)
+    written = [
+        tuple(planned.case for planned in plan.cases) if plan.exported is None else plan.exported
+        for plan in run.variants
+        if plan.exporters
+    ]
+    # a variant that would export nothing has no such job
+    assert all(written) and set().union(*written) == {"forward", "decode"}
+
+
 def test_a_bound_in_seconds_is_meant_for_the_largest_size_of_its_case(repository):
     (tiny_only,) = plan_contract(repository, "training").run_plan.targets
     assert (tiny_only.metric, tiny_only.size) == ("items_per_s", "tiny")

@@ -40,7 +40,10 @@ class CpuOptimizer:
     ) -> None:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         self.masters = [_host(parameter) for parameter in self.parameters]
-        self._gradients = [torch.zeros_like(master, requires_grad=False) for master in self.masters]
+        # pinned like the masters, which zeros_like is not: the copies then run side by side
+        self._gradients = [
+            _pinned_like(torch.zeros_like(master, requires_grad=False), master) for master in self.masters
+        ]
         self.inner = make(list(self.masters))
 
     @torch.no_grad()
@@ -92,6 +95,10 @@ def offload(
 
         return CPUOffloadOptimizer(kept, kind, **options)
     return CpuOptimizer(kept, lambda masters: kind(masters, **options))
+
+
+def _pinned_like(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return tensor.pin_memory() if other.is_pinned() else tensor
 
 
 def _host(parameter: torch.nn.Parameter) -> torch.Tensor:

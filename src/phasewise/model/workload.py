@@ -64,6 +64,8 @@ class Case:
     # two smaller shapes at which a slow baseline is measured per item, by size
     baseline_at: Mapping[str, tuple[Shape, Shape]] = field(default_factory=dict)
     scaling: Literal["weak", "strong"] = "weak"
+    # False where programs have no `module`, such as a training step: no process is started to find that out
+    export: bool = True
     # items that are held against the reference at `full`; everything is held against the nearest validated ancestor
     sample_items: int | None = None
 

@@ -73,7 +73,7 @@ def plan_variant(context: RunContext, stack: Stack, variant: Variant) -> Variant
         checks=checks,
         profilers=_profilers(context, stack, variant),
         exporters=_exporters(context, stack, variant),
-        exported=_cases_on_top(context, stack, variant),
+        exported=_exported(context, stack, variant),
         nsight=_watched(context, stack, variant),
         seed=context.configuration.seed,
         lock=context.lock,
@@ -150,8 +150,16 @@ def _profilers(context: RunContext, stack: Stack, variant: Variant) -> tuple[str
 def _exporters(context: RunContext, stack: Stack, variant: Variant) -> tuple[str, ...]:
     if variant.kind not in (Kind.BASELINE, Kind.PHASE):
         return ()
-    is_top = variant.name in stack.tops.values()
-    return context.configuration.exporters if is_top or context.configuration.capture == "all" else ()
+    exported = _exported(context, stack, variant)
+    return context.configuration.exporters if exported is None or exported else ()
+
+
+def _exported(context: RunContext, stack: Stack, variant: Variant) -> tuple[str, ...] | None:
+    """The cases that are exported; None for all."""
+    on_top = _cases_on_top(context, stack, variant)
+    names = tuple(variant.places) if on_top is None else on_top
+    left = tuple(name for name in names if context.workload.cases[name].export)
+    return None if on_top is None and left == names else left
 
 
 def _cases_on_top(context: RunContext, stack: Stack, variant: Variant) -> tuple[str, ...] | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
-from phasewise import Program, Shape
+from phasewise import CheckContext, Program, Shape
 from phasewise.model.data import use_data_folder
 from phasewise.workloads.resnet_bk import data, program
 from phasewise.workloads.resnet_bk.phases import Switches
@@ -36,3 +37,16 @@ def run_steps(built: Program, steps: int = 3, shape: Shape = TINY, case: str = "
         raw = built.step(built.place(program.make_inputs(case, shape, seed)))
         found.append({name: float(value) for name, value in raw.items()})
     return found
+
+
+def make_context(
+    switches: Switches, shape: Shape = TINY, case: str = "documented", device: torch.device = CPU
+) -> CheckContext:
+    """What a check of this variant is given."""
+    return CheckContext(
+        build=lambda **changes: build(shape, case, device, **{**asdict(switches), **changes}),
+        reference=lambda: None,
+        run=lambda built, batch: built.step(built.place(batch)),
+        inputs=lambda seed: program.make_inputs(case, shape, seed),
+        switches=switches, case=case, shape=shape, device=device, rtol=1e-3, atol=1e-3,
+    )  # fmt: skip

@@ -7,8 +7,9 @@ import json
 import torch
 
 from phasewise.kit.ranks import process_group
-from phasewise.workloads.resnet_bk import program
-from workloads.resnet_bk.resnet_bk_cases import CPU, STACK, TINY, build, run_steps
+from phasewise.workloads.resnet_bk import checks, program, train
+from phasewise.workloads.resnet_bk.phases import Switches
+from workloads.resnet_bk.resnet_bk_cases import CPU, STACK, TINY, build, make_context, run_steps
 
 
 def main() -> None:
@@ -23,7 +24,14 @@ def main() -> None:
             "ddp": run_steps(ddp),
             # without a GPU the graph's two halves run as they are
             "flat": run_steps(build(device=device, **STACK, ranks=2, graph=True)),
+            "alone": run_steps(build(device=device, **STACK)),
         }
+        context = make_context(Switches(**STACK, ranks=2), device=device)
+        for name, wrap in (("agree", train.wrap), ("drift", lambda model, **_: model)):
+            # without averaging each rank learns from its own rows
+            train.wrap = wrap
+            checked = checks.ranks_agree(context)
+            found[name] = checked.passed, checked.message
         assert len(rows) == TINY.batch
     print(json.dumps(found))
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
+import yaml
 
+from phasewise.environment import detect
+from phasewise.model.configuration import parse_configuration
+from phasewise.plan import plan_runs
 from phasewise.workloads.resnet_bk.phases import workload
 
 
@@ -40,3 +45,28 @@ def test_the_readme_names_every_requirement_case_and_phase() -> None:
         assert f"`{name}`" in readme, name
     for check in workload.checks:
         assert Path(package.__path__[0], "checks.py").read_text().count(f"def {check.name.replace('-', '_')}(") == 1
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_the_sparing_run_on_several_gpus_has_a_chain_of_its_own(pytestconfig: pytest.Config, gpus: int) -> None:
+    root = pytestconfig.rootpath
+    schema = yaml.safe_load((root / "workflow/schemas/config.schema.yaml").read_text())
+    laid_over = yaml.safe_load((root / "workflow/ranks.yaml").read_text())
+    machine = msgspec.structs.replace(detect("cpu"), device=f"h200x{gpus}", kind="cuda", gpus=gpus, capability=(9, 0))
+    (run,) = plan_runs(parse_configuration({"size": "full", **laid_over}, schema, "ranks.yaml"), root, machine)
+    ranks = {plan.phase: plan for plan in run.variants if plan.ranks > 1}
+    # what asks for more GPUs than there are drops out, the others do not
+    assert {name for name, plan in ranks.items() if plan.skip is None} == {
+        name for name, plan in ranks.items() if plan.ranks <= gpus
+    }
+    parents = {name: plan.parent for name, plan in ranks.items()}
+    assert parents["ddp-2"] == "02-fused-update" and parents["ranks-2-graph"] == "03-cuda-graph"
+    assert [plan.variant for plan in run.variants][:4] == [
+        "00-baseline",
+        "01-at-once",
+        "02-fused-update",
+        "03-cuda-graph",
+    ]
+    assert all(
+        check.cases == ("causal",) for plan in ranks.values() for check in plan.checks if check.name == "ranks-agree"
+    )

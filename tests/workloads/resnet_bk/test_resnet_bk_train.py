@@ -5,18 +5,18 @@ import os
 import socket
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 
-from phasewise import CheckContext, Shape, Unsupported
+from phasewise import Shape, Unsupported
+from phasewise.kit import padding
 from phasewise.kit.ranks import Rank
 from phasewise.workloads.resnet_bk import checks, program
 from phasewise.workloads.resnet_bk.phases import Switches
 from phasewise.workloads.resnet_bk.train import make_training, place_rows
-from workloads.resnet_bk.resnet_bk_cases import CAUSAL, CPU, STACK, TINY, build, run_steps
+from workloads.resnet_bk.resnet_bk_cases import CAUSAL, CPU, STACK, TINY, build, make_context, run_steps
 
 TESTS = Path(__file__).parents[2]
 ODD = Shape(**{**TINY, "vocabulary": 509})
@@ -121,13 +121,7 @@ def test_the_check_of_halving_sees_what_a_failed_try_leaves_behind(
     clean: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switches = Switches(adapt=True)
-    context = CheckContext(
-        build=lambda **changes: build(**{**asdict(switches), **changes}),
-        reference=lambda: None,
-        run=lambda built, batch: built.step(built.place(batch)),
-        inputs=lambda seed: program.make_inputs("documented", TINY, seed),
-        switches=switches, case="documented", shape=TINY, device=CPU, rtol=1e-3, atol=1e-3,
-    )  # fmt: skip
+    context = make_context(switches)
     if not clean:
         monkeypatch.setattr(torch.optim.AdamW, "zero_grad", lambda self, set_to_none=True: None)
     found = checks.halving(context)
@@ -172,11 +166,46 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
     alone = {shape: run_steps(build(Shape(**{**TINY, "causal": shape}), **STACK), shape=Shape(**{**TINY, "causal": shape}))
              for shape in (False, True)}  # fmt: skip
     assert first["rows"] != second["rows"]
+    for told in (first, second):
+        # a program of one rank exchanges nothing, although its process belongs to a group
+        assert told["alone"] == alone[False]
+        assert told["agree"][0], told["agree"][1]
+        assert not told["drift"][0], told["drift"][1]
     for way in ("ddp", "flat"):
         assert first[way] == second[way]
         for one, other in zip(first[way], alone[False], strict=True):
             assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
             assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-4)
+
+
+def test_ranks_cannot_agree_where_there_is_no_group() -> None:
+    found = checks.ranks_agree(make_context(Switches(**STACK, ranks=2)))
+    assert not found.passed and "no process group" in found.message
+
+
+@pytest.mark.parametrize("value", [-torch.inf, 0.0], ids=["right", "classes that do not exist take part"])
+def test_the_check_of_padding_sees_classes_that_take_part(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = padding.PaddedClasses.__init__
+
+    def make(self, linear: torch.nn.Linear, multiple: int) -> None:
+        plain(self, linear, multiple)
+        self.padded_bias.data[linear.out_features :] = value
+
+    monkeypatch.setattr(padding.PaddedClasses, "__init__", make)
+    found = checks.padding(make_context(Switches(**STACK, padded=True), ODD))
+    assert found.passed is (value != 0), found.message
+
+
+@pytest.mark.parametrize("check", [checks.core_gradient, checks.routing, checks.fused_loss])
+def test_the_checks_of_parts_pass_in_the_case_s_own_shape(check) -> None:
+    assert check(make_context(Switches(**STACK), CAUSAL, "causal")).passed
+
+
+def test_batches_have_parameters_of_their_own() -> None:
+    one, other = (program.make_inputs("documented", TINY, seed) for seed in (0, 1))
+    one["head.weight"].zero_()
+    assert other["head.weight"].abs().max() > 0
+    assert torch.equal(program.make_inputs("documented", TINY, 0)["head.weight"], other["head.weight"])
 
 
 @pytest.mark.slow

@@ -18,7 +18,12 @@ def _tiny(batch: int, vocabulary: int = 512, *, length: int = 16, causal: bool =
 CASES = {
     # the document's model: vocabulary 30000, width 64, 4 layers, 128 positions, both directions
     "documented": Case(
-        tiny=_tiny(8), small=_shape(32, 128, 30_000), full=_shape(128, 128, 30_000), inputs="resident", steps=3
+        tiny=_tiny(8),
+        small=_shape(32, 128, 30_000),
+        full=_shape(128, 128, 30_000),
+        inputs="resident",
+        steps=3,
+        export=False,
     ),
     # the same, but no position sees a later one: what next-token loss needs
     "causal": Case(
@@ -27,10 +32,16 @@ CASES = {
         full=_shape(128, 128, 30_000, causal=True),
         inputs="resident",
         steps=2,
+        export=False,
     ),
     # the vocabulary of the document's published run, which is odd
     "published": Case(
-        tiny=_tiny(8, 509), small=_shape(8, 128, 76_617), full=_shape(128, 128, 76_617), inputs="resident", steps=2
+        tiny=_tiny(8, 509),
+        small=_shape(8, 128, 76_617),
+        full=_shape(128, 128, 76_617),
+        inputs="resident",
+        steps=2,
+        export=False,
     ),
     # memory for half of the logits that a step has; at tiny those of a quarter of the rows are just over 32 MiB: a C library
     # gives such blocks back, and keeps smaller ones in pieces
@@ -41,6 +52,7 @@ CASES = {
         inputs="resident",
         steps=2,
         memory_limit_bytes={"tiny": 300_000_000, "small": 1_000_000_000, "full": 4_000_000_000},
+        export=False,
     ),
     # inference of whole texts, and of one more token; no loss, so both are causal
     "forward": Case(

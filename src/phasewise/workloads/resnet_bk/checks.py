@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from torch import distributed
 
 from phasewise import Chart, CheckContext, Checked, Quantity, Series
 from phasewise.kit.ranks import Rank
-from phasewise.workloads.resnet_bk import data, program
-from phasewise.workloads.resnet_bk import reference as plain
-from phasewise.workloads.resnet_bk.core import features
+from phasewise.workloads.resnet_bk import data, parts, program
 from phasewise.workloads.resnet_bk.decode import Forward, Streaming
-from phasewise.workloads.resnet_bk.experts import EXPERTS, run_loop, run_wide
-from phasewise.workloads.resnet_bk.head import loss_fused, loss_plain
 from phasewise.workloads.resnet_bk.phases import Switches
 from phasewise.workloads.resnet_bk.runs import (
     STEPS,
     curve_shape,
-    head_gradients,
     inference_model,
     reference_parameters,
+    train,
     train_curve,
 )
 from phasewise.workloads.resnet_bk.train import make_training, place_rows
@@ -68,6 +66,32 @@ def losses_fall(context: CheckContext) -> Checked:
         passed=last < 0.9 * first,
         message=f"{first:.3f} bits a byte at the start, {last:.3f} after {STEPS} steps",
         numbers={"first": Quantity(value=first, unit="bit/B"), "last": Quantity(value=last, unit="bit/B")},
+    )
+
+
+def ranks_agree(context: CheckContext) -> Checked:
+    """200 steps on all ranks leave the same parameters on each, and end where those of one rank end."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return Checked(passed=False, message="there is no process group: one process alone has nobody to agree with")
+    shape = curve_shape(context)
+    together, trained = train(context, context.switches, shape)
+    alone = train_curve(context, replace(context.switches, ranks=1), shape)
+    assert trained.state is not None, "a training program has a state"
+    # names with a slash are moments and gradients
+    lowest = torch.cat([tensor.flatten() for name, tensor in trained.state().items() if "/" not in name])
+    highest = lowest.clone()
+    distributed.all_reduce(lowest, op=distributed.ReduceOp.MIN)
+    distributed.all_reduce(highest, op=distributed.ReduceOp.MAX)
+    apart = float((highest - lowest).abs().max())
+    now, one = (sum(curve[-TAIL:]) / TAIL for curve in (together, alone))
+    return Checked(
+        # a step moves a parameter by up to 1e-3
+        passed=apart <= 1e-6 and math.isfinite(now) and abs(now - one) <= CURVE_SLACK,
+        message=f"after {STEPS} steps the parameters of the ranks are at most {apart:.1e} apart, the loss is {now:.4f}, one rank's {one:.4f}",
+        numbers={
+            "parameters apart": Quantity(value=apart),
+            "off one rank": Quantity(value=abs(now - one), unit="nats"),
+        },
     )
 
 
@@ -138,59 +162,6 @@ def same_losses_after_resume(context: CheckContext) -> Checked:
     )
 
 
-def core_gradient(context: CheckContext) -> Checked:
-    """dL/da against float64 autograd through the plain recursion, for both directions."""
-    generator = torch.Generator().manual_seed(1)
-    worst = 0.0
-    for causal in (False, True):
-        a = -2 + 3 * (2 * torch.rand(3, 65, generator=generator) - 1)
-        upstream = torch.randn(3, 65, 2, generator=generator)
-        leaf = a.to(context.device, copy=True).requires_grad_()
-        features(leaf, causal).backward(upstream.to(context.device))
-        exact = a.double().requires_grad_()
-        ones = torch.ones(64, dtype=torch.float64)
-        diagonal = plain.diagonal_causal if causal else plain.diagonal_ratio
-        torch.view_as_real(diagonal(exact, ones, ones, 1j)).backward(upstream.double())
-        assert leaf.grad is not None and exact.grad is not None, "both were differentiated"
-        worst = max(worst, float((leaf.grad.cpu() - exact.grad).norm() / exact.grad.norm()))
-    return _within("gradient", worst, 1e-5)
-
-
-def routing(context: CheckContext) -> Checked:
-    """The wide network gives each token what its expert alone gives, for every choice."""
-    generator = torch.Generator().manual_seed(2)
-    width, tokens = 16, 64
-    hidden = 2 * width * EXPERTS
-    shapes = ((tokens, width), (hidden, width), (hidden,), (width, hidden), (EXPERTS, width))
-    x, *weights = (torch.randn(shape, generator=generator).to(context.device) for shape in shapes)
-    keep = (torch.rand(tokens, 2 * width, generator=generator) > 0.1).to(context.device)
-    choice = (torch.arange(tokens) % EXPERTS).to(context.device)
-    one, other = (run(x, choice, keep, *weights) for run in (run_loop, run_wide))
-    return _within("experts", float((one - other).norm() / one.norm()), 1e-5)
-
-
-def fused_loss(context: CheckContext) -> Checked:
-    """Loss and gradients of the fused head against float64 through all logits, in bfloat16 and float32."""
-    batch = context.inputs(3)
-    weight, bias = batch["head.weight"], batch["head.bias"]
-    x = torch.randn(257, weight.shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    targets = batch["targets"].flatten()[: len(x)]
-    x = x[: len(targets)]
-    exact = head_gradients(loss_plain, x, weight, bias, targets)
-    worst = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        on_device = [part.to(context.device, dtype) for part in (x, weight)]
-        found = head_gradients(loss_fused, *on_device, bias.to(context.device, dtype), targets.to(context.device))
-        worst[dtype] = max(
-            float((one.double().cpu() - two).norm() / two.norm()) for one, two in zip(found, exact, strict=True)
-        )
-    return Checked(
-        passed=worst[torch.float32] <= 1e-4 and worst[torch.bfloat16] <= 2e-2,
-        message=f"relative errors: float32 {worst[torch.float32]:.1e}, bfloat16 {worst[torch.bfloat16]:.1e}",
-        numbers={str(dtype).removeprefix("torch."): Quantity(value=error) for dtype, error in worst.items()},
-    )
-
-
 def overflow_is_counted(context: CheckContext) -> Checked:
     """A scale that is too large costs steps that are counted and not taken; the scale falls until gradients are finite."""
     batch = context.inputs(0)
@@ -258,10 +229,24 @@ def streaming_matches(context: CheckContext) -> Checked:
             out = stream(tokens[:, index], torch.tensor([index], device=context.device), features_now)
             features_now = out["features"]
             worst = max(worst, float((out["logits"] - full[:, index]).abs().max()))
-    return _within("logits", worst, 1e-4)
+    return parts.within("logits", worst, 1e-4)
 
 
-def _within(what: str, error: float, allowed: float) -> Checked:
-    return Checked(
-        passed=error <= allowed, message=f"{what}: error {error:.1e}", numbers={"largest error": Quantity(value=error)}
-    )
+def core_gradient(context: CheckContext) -> Checked:
+    """dL/da of the core against float64 autograd."""
+    return parts.core_gradient(context)
+
+
+def routing(context: CheckContext) -> Checked:
+    """The wide network gives each token what its expert alone gives."""
+    return parts.routing(context)
+
+
+def fused_loss(context: CheckContext) -> Checked:
+    """Loss and gradients of the fused head against float64."""
+    return parts.fused_loss(context)
+
+
+def padding(context: CheckContext) -> Checked:
+    """Classes that do not exist change nothing and learn nothing."""
+    return parts.padding(context)

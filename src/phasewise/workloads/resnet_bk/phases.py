@@ -48,7 +48,7 @@ def _ranks_risk() -> Risk:
         symptom="losses of the ranks differ",
         mitigation="every rank averages the same gradients; each sees other rows, the mean is the whole batch's",
         contingency="train on one GPU",
-        check="losses-fall",
+        check="ranks-agree",
     )
 
 
@@ -69,7 +69,7 @@ workload = Workload(
     phases=(
         Phase(
             "fused-core", {"core": "fused"}, part="speed", because="serial-loop", expect=(3, 30), documented=(3, 3),
-            cases=(*TRAINING, "published", "forward"), tolerance=FLOAT32,
+            cases=("documented", "forward"), tolerance=FLOAT32,
             method="the recursion in one kernel, its exact gradient in another",
             risks=(
                 Risk("The analytic gradient is not autograd's", "low", "high",
@@ -79,7 +79,7 @@ workload = Workload(
         ),
         Phase(
             "wide-experts", {"experts": "wide"}, part="speed", because="host-sync", expect=(1.05, 2.5),
-            cases=(*TRAINING, "published"), tolerance=FLOAT32,
+            cases=("documented",), tolerance=FLOAT32,
             method="four experts as one network of gated hidden units: static shapes",
             risks=(
                 Risk("Tokens reach an expert that they did not choose", "low", "high",
@@ -89,7 +89,7 @@ workload = Workload(
         ),
         Phase(
             "amp", {"precision": "bfloat16"}, part="speed", because="matmul-in-fp32", expect=(1.2, 2.5),
-            documented=(2, 2), cases=(*TRAINING, "published"), tolerance=HALF,
+            documented=(2, 2), cases=("documented",), tolerance=HALF,
             method="autocast to bfloat16; routing, core and moments stay float32",
             targets=(
                 Target("speedup", case="documented", against="parent", minimum=1.5, target=2, name="AMP, time"),
@@ -113,13 +113,23 @@ workload = Workload(
             ),
         ),
         Phase(
+            "at-once", {"core": "fused", "experts": "wide", "precision": "bfloat16"}, part="speed", because="serial-loop",
+            expect=(5, 60), cases=("causal", "published"), tolerance=HALF,
+            method="what `documented` gains one by one, for the cases that only go on from there",
+            risks=(
+                Risk("The causal gradient is not autograd's", "low", "high",
+                     symptom="training stalls", mitigation="held to float64 autograd through the plain recursion",
+                     contingency="autograd through the loop", check="core-gradient"),
+            ),
+        ),
+        Phase(
             "tensor-core-shapes", {"padded": True}, part="speed", because="misaligned-matmul", expect=(1.05, 2.5),
             documented=(1.5, 1.5), cases=("published",), tolerance=HALF,
             method="76,617 classes padded to 76,672; the classes that do not exist stand at minus infinity",
             risks=(
                 Risk("Padding takes part in the softmax", "low", "high", symptom="losses too high",
                      mitigation="a bias of minus infinity has probability 0 and no gradient",
-                     contingency="the published vocabulary as it is", check="loss-curve"),
+                     contingency="the published vocabulary as it is", check="padding"),
             ),
         ),
         Phase(
@@ -189,23 +199,23 @@ workload = Workload(
         ),
         Phase(
             "ddp-2", {"ranks": 2}, onto="fused-update", part="several-gpus", keep=False, because=Idea("twice the rows a second"),
-            expect=(1.5, 2.0), cases=("documented",), needs=Needs(cuda=True, gpus=2), tolerance=HALF,
+            expect=(1.5, 2.0), cases=("causal",), needs=Needs(cuda=True, gpus=2), tolerance=HALF,
             method="DistributedDataParallel, gradients averaged while the backward pass runs", risks=(_ranks_risk(),),
         ),
         Phase(
             "ddp-4", {"ranks": 4}, onto="fused-update", part="several-gpus", keep=False, because=Idea("four times the rows a second"),
-            expect=(3.0, 4.0), cases=("documented",), needs=Needs(cuda=True, gpus=4), tolerance=HALF,
-            method="the same on four GPUs",
+            expect=(3.0, 4.0), cases=("causal",), needs=Needs(cuda=True, gpus=4), tolerance=HALF,
+            method="the same on four GPUs", risks=(_ranks_risk(),),
         ),
         Phase(
             "ranks-2-graph", {"ranks": 2}, onto="cuda-graph", part="several-gpus", keep=False, because="exposed-communication",
-            expect=(1.7, 2.0), cases=("documented",), needs=Needs(cuda=True, gpus=2), tolerance=HALF,
+            expect=(1.7, 2.0), cases=("causal",), needs=Needs(cuda=True, gpus=2), tolerance=HALF,
             method="two CUDA graphs with one all-reduce of 17 MB between them", risks=(_ranks_risk(),),
         ),
         Phase(
             "ranks-4-graph", {"ranks": 4}, onto="cuda-graph", part="several-gpus", keep=False, because="exposed-communication",
-            expect=(3.4, 4.0), cases=("documented",), needs=Needs(cuda=True, gpus=4), tolerance=HALF,
-            method="the same on four GPUs",
+            expect=(3.4, 4.0), cases=("causal",), needs=Needs(cuda=True, gpus=4), tolerance=HALF,
+            method="the same on four GPUs", risks=(_ranks_risk(),),
         ),
     ),
     checks=(
@@ -219,7 +229,7 @@ workload = Workload(
     ),
     targets=(
         Target("items_per_s", case="documented", minimum=3e6, target=10e6, name="tokens a second, documented configuration"),
-        Target("scaling_efficiency", case="documented", minimum=0.85, target=0.95, name="efficiency on most GPUs"),
+        Target("scaling_efficiency", case="causal", minimum=0.85, target=0.95, name="efficiency on most GPUs"),
     ),
     considered={
         "sorting tokens by expert": "a sort, two gathers and grouped products save 0.4 MFLOP of a token's 15; one wide "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -29,12 +28,17 @@ def curve_shape(context: CheckContext) -> Shape:
 
 def train_curve(context: CheckContext, switches: Any, shape: Shape) -> list[float]:
     """Losses of 200 steps."""
+    return train(context, switches, shape)[0]
+
+
+def train(context: CheckContext, switches: Any, shape: Shape) -> tuple[list[float], Program]:
+    """Losses of 200 steps, and the program at their end."""
     inputs = [program.make_inputs(context.case, shape, 100 + seed) for seed in range(CURVE_BATCHES)]
-    built: Program = program.build(replace(switches, ranks=1), inputs[0], context.case, shape, context.device)
+    built: Program = program.build(switches, inputs[0], context.case, shape, context.device)
     assert built.place is not None, "training places its batches"
     placed = [built.place(batch) for batch in inputs]
     losses = [built.step(placed[index % CURVE_BATCHES])["loss"].clone() for index in range(STEPS)]
-    return torch.stack(losses).tolist()
+    return torch.stack(losses).tolist(), built
 
 
 def reference_parameters(context: CheckContext, batches: list[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -73,7 +73,8 @@ def make_training(
     amp = AmpStep(optimizer, device=device, dtype=PRECISIONS[switches.precision], max_norm=CLIP, parameters=trained)
     fitted = Fitted(count_rows(example) // switches.accumulate)
     exchanging = rank.world > 1 and switches.graph
-    wrapped = model if exchanging else wrap(model, gradient_as_bucket_view=True)
+    # a program of one rank stays alone, even in a process that belongs to a group
+    wrapped = wrap(model, gradient_as_bucket_view=True) if rank.world > 1 and not exchanging else model
     gradients = _make_gradients(switches, wrapped, amp, fitted, rank)
     state = gather_state(model, optimizer, amp)
     fallbacks: tuple[str, ...] = ()
