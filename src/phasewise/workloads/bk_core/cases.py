@@ -8,7 +8,7 @@ FORWARD = ("forward", "forward-batched", "causal", "documented", "documented-lon
 BACKWARD = ("backward-a", "backward-abc")
 
 
-def _bandwidth(tiny: tuple[int, int] | None, *, batched: bool) -> Case:
+def _bandwidth(tiny: tuple[int, int] | None, *, batched: bool, export: bool = False) -> Case:
     """A size at which bytes bound the time: 8.4 million positions; batch and length at `tiny`."""
     return Case(
         tiny=Shape(batch=tiny[0], length=tiny[1], batched=batched) if tiny else None,
@@ -16,13 +16,14 @@ def _bandwidth(tiny: tuple[int, int] | None, *, batched: bool) -> Case:
         full=Shape(batch=4096, length=2048, batched=batched),
         inputs="resident",
         sample_items=256,
+        export=export,
     )
 
 
 def _latency(batch: int, length: int, tiny: Shape | None) -> Case:
     """A size of the user's document: latency, not traffic."""
     shape = Shape(batch=batch, length=length, batched=False)
-    return Case(tiny=tiny, small=shape, full=shape, inputs="resident")
+    return Case(tiny=tiny, small=shape, full=shape, inputs="resident", export=False)
 
 
 def _time(name: str, case: str, minimum: float, target: float) -> Target:
@@ -33,11 +34,11 @@ def _time(name: str, case: str, minimum: float, target: float) -> Target:
 # on a CPU none of them is bound by bytes: `tiny` has one case forward and one backward
 CASES = {
     # b and c shared by the batch: 12 bytes an element
-    "forward": _bandwidth((32, 127), batched=False),
+    "forward": _bandwidth((32, 127), batched=False, export=True),
     # 20 bytes an element
     "forward-batched": _bandwidth(None, batched=True),
     # 1/d_i, which no later position can change: for language models
-    "causal": _bandwidth((8, 127), batched=False),
+    "causal": _bandwidth((8, 127), batched=False, export=True),
     # dL/da from a and dL/dG: 16 bytes an element
     "backward-a": _bandwidth(None, batched=False),
     # dL/da, dL/db, dL/dc of batched couplings: 32 bytes an element
