@@ -17,29 +17,22 @@ Batch = Mapping[str, Tensor]
 
 
 def vesin_list(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
-    """vesin's list, one system after the other: it has no batches; arrays stay where they are (CuPy on a GPU)."""
+    """vesin's list, one system after the other: it has no batches; tensors stay where they are."""
     from vesin import NeighborList
 
     cutoff = Sizes().cutoff
 
-    def to_array(tensor: Tensor) -> Any:
-        if device.type == "cuda":
-            import cupy
-
-            return cupy.from_dlpack(tensor.to(device).contiguous())
-        return tensor.numpy()
-
-    def place(batch: Batch) -> list[tuple[Any, Any, bool]]:
+    def place(batch: Batch) -> list[tuple[Tensor, Tensor, bool]]:
         starts = batch["start"].tolist()
         cells = batch.get("cell", torch.zeros(len(starts) - 1, 3, 3, dtype=torch.float64))
         return [
-            (to_array(batch["positions"][first:last]), to_array(cells[b]), "cell" in batch)
+            (batch["positions"][first:last].to(device), cells[b].to(device), "cell" in batch)
             for b, (first, last) in enumerate(itertools.pairwise(starts))
         ]
 
     search = NeighborList(cutoff=cutoff, full_list=True)
 
-    def step(placed: list[tuple[Any, Any, bool]]) -> list[Any]:
+    def step(placed: list[tuple[Tensor, Tensor, bool]]) -> list[Any]:
         return [
             (search.compute(points=points, box=cell, periodic=periodic, quantities="id", copy=True), len(points))
             for points, cell, periodic in placed
@@ -48,8 +41,7 @@ def vesin_list(inputs: Batch, case: str, shape: Shape, device: torch.device) -> 
     def outputs(raw: list[Any]) -> dict[str, Tensor]:
         parts = []
         for (i, d), atoms in raw:
-            index = torch.as_tensor(i, dtype=torch.int64).cpu()
-            far = torch.as_tensor(d, dtype=torch.float64).cpu()
+            index, far = i.long().cpu(), d.cpu()
             parts.append(
                 (
                     torch.bincount(index, minlength=atoms),

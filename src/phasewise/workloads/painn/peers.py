@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -80,7 +81,14 @@ def jax_jit(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Pro
     import jax
 
     weights, sizes = choose_weights(shape.features)
-    call = jax.jit(jax.value_and_grad(make_jax_energy(weights, sizes), has_aux=True))
+    pull_of = jax.value_and_grad(make_jax_energy(weights, sizes), has_aux=True)
+
+    @partial(jax.jit, static_argnames="systems")
+    def call(r: Any, i: Any, j: Any, numbers: Any, system: Any, systems: int) -> tuple[Any, Any]:
+        (_, per_atom), pull = pull_of(r, i, j, numbers)
+        forces = jax.ops.segment_sum(pull, i, len(numbers)) - jax.ops.segment_sum(pull, j, len(numbers))
+        return jax.ops.segment_sum(per_atom, system, systems), forces
+
     atomref = weights["atomref"]
     pending: list[Any] = []
     target = jax.devices("gpu" if device.type == "cuda" else "cpu")[0]
@@ -96,10 +104,8 @@ def jax_jit(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Pro
         return (*placed, systems, offset)
 
     def step(placed: tuple[Any, ...]) -> Any:
-        r, i, j, numbers, system, systems, offset = placed
-        (_, per_atom), pull = call(r, i, j, numbers)
-        energy = jax.ops.segment_sum(per_atom, system, systems)
-        forces = jax.ops.segment_sum(pull, i, len(numbers)) - jax.ops.segment_sum(pull, j, len(numbers))
+        *arrays, systems, offset = placed
+        energy, forces = call(*arrays, systems=systems)
         pending[:] = [energy, forces]
         return energy, forces, offset
 
