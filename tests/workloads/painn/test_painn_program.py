@@ -150,6 +150,36 @@ def test_a_force_that_is_no_slope_of_the_energy_is_caught(check, monkeypatch) ->
     assert not check(context("aspirin", PLAIN)).passed
 
 
+@pytest.mark.parametrize("where", ["find", "model", "evaluate"])
+def test_a_kernel_that_adds_in_another_order_each_time_is_caught(where: str, monkeypatch) -> None:
+    full = replace(Switches(**EVERYTHING), compiled=False)
+    found = checks.kernels_repeatable(context("aspirin", full))
+    assert found.passed and "forces" in found.message
+    original, calls = checks.make_engine, []
+
+    def broken(*arguments, **options):
+        engine = original(*arguments, **options)
+        calls.append(engine)
+        last_bit = len(calls) * 2.0**-22
+
+        def find(atoms):
+            edges = engine.find(atoms)
+            return replace(edges, r=edges.r * (1 + last_bit))
+
+        def model(numbers, edges):
+            energy, pulls = engine.model(numbers, edges)
+            return energy, pulls * (1 + last_bit)
+
+        def evaluate(atoms):
+            result = engine.evaluate(atoms)
+            return replace(result, forces=result.forces * (1 + last_bit))
+
+        return replace(engine, **{where: {"find": find, "model": model, "evaluate": evaluate}[where]})
+
+    monkeypatch.setattr(checks, "make_engine", broken)
+    assert not checks.kernels_repeatable(context("aspirin", full)).passed
+
+
 def test_a_trajectory_keeps_its_energy_and_a_heated_one_shows_its_slope() -> None:
     atoms = join([draw_molecule(6, 1), draw_molecule(6, 1)])
     engine = make_engine(PLAIN, small_weights(), SMALL, atoms, room=2.0)

@@ -106,6 +106,36 @@ def overflow_refused(context: CheckContext) -> Checked:
     )
 
 
+def kernels_repeatable(context: CheckContext) -> Checked:
+    """What the variant's own kernels give is bit-equal in two fresh engines; plain scatters beside them add in any order on a GPU."""
+    atoms = _atoms(context, 19)
+    one, two = (_kernel_results(context, atoms) for _ in range(2))
+    unlike = [name for name, tensor in one.items() if not torch.equal(tensor, two[name])]
+    return Checked(
+        passed=not unlike,
+        message=f"{', '.join(unlike)} differ in two engines"
+        if unlike
+        else f"{', '.join(one)}: bit-equal in two engines",
+    )
+
+
+def _kernel_results(context: CheckContext, atoms: Atoms) -> dict[str, Tensor]:
+    """The list; pulls and energies where the messages are ours; forces where every sum on their way is."""
+    engine, on = _engine(context, atoms), context.switches
+    edges = engine.find(atoms)
+    found = {"row_ptr": edges.row_ptr, "i": edges.i, "j": edges.j, "r": edges.r}
+    if on.message == "triton":
+        energy, pulls = engine.model(atoms.numbers, edges)
+        assert pulls is not None, "the engines of checks have forces"
+        # empty places are left as they were
+        found |= {"energies of atoms": energy, "pulls": pulls[..., : int(edges.row_ptr[-1]), :]}
+        if on.assembly == "triton":
+            result = engine.evaluate(atoms)
+            assert result.forces is not None, "the engines of checks have forces"
+            found |= {"energy": result.energy, "forces": result.forces}
+    return found
+
+
 def finite_differences(context: CheckContext) -> Checked:
     """Forces are the slope of the float64 energy."""
     atoms = _atoms(context, 16)

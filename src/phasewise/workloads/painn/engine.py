@@ -46,6 +46,7 @@ class Engine:
 
     evaluate: Callable[[Atoms], Result]
     find: Finder
+    model: Model
     # what ran in plain PyTorch though a kernel was asked for, with the reason
     fallbacks: tuple[str, ...]
     # places for edges; 0 where the list is as long as it is
@@ -73,7 +74,7 @@ def make_engine(
         energy, pulls = model(now.numbers, edges)
         return assemble(now, edges, energy, pulls, ready["atomref"], strain)
 
-    return Engine(evaluate, find, fallbacks, plan.capacity if switches.places else 0)
+    return Engine(evaluate, find, model, fallbacks, plan.capacity if switches.places else 0)
 
 
 def ready_weights(switches: Switches, weights: Weights, sizes: Sizes, device: torch.device) -> dict[str, Tensor]:
