@@ -75,6 +75,21 @@ def test_cases_run_side_by_side_on_a_gpu_and_one_that_was_too_tight_runs_again_a
     assert sorted(tries) == ["product", "resident", "resident"]
 
 
+def test_a_case_that_ran_out_of_a_cap_of_its_own_is_not_run_again(monkeypatch):
+    monkeypatch.setattr(variant, "count_cores", lambda: 8)
+    plan = msgspec.structs.replace(make_plan("gated.py", HERE, cases=("product", "resident")), device="h200")
+    capped = tuple(msgspec.structs.replace(planned, memory_limit_bytes=1 << 30) for planned in plan.cases)
+    tries = []
+
+    def one(plan, case, *_):
+        tries.append(case)
+        return failed_case(case, Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory"))
+
+    record = stage(msgspec.structs.replace(plan, cases=capped), one=one)
+    assert [found.outcome for found in record.cases] == [Outcome.FAIL, Outcome.FAIL]
+    assert sorted(tries) == ["product", "resident"]
+
+
 def test_the_baselines_record_is_the_yardstick_of_the_others():
     baseline = make_baseline("gated.py", HERE, cases=("product",))
     record = stage(plan_of(), {"00-baseline": record_of(baseline)}, {"00-baseline": baseline}, passed)

@@ -56,9 +56,9 @@ def validate_variant(
     with ThreadPoolExecutor(at_once) as pool:
         cases = tuple(pool.map(validate_case, plan.cases))
     if at_once > 1:
-        # beside others a case may only have been too tight
+        # beside others a case may only have been too tight, but not one that was held to a cap of its own
         cases = tuple(
-            validate_case(planned) if _ran_out_of_memory(found) else found
+            validate_case(planned) if _ran_out_of_memory(found) and planned.memory_limit_bytes is None else found
             for planned, found in zip(plan.cases, cases, strict=True)
         )
     return Validation(
