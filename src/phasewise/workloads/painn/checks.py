@@ -170,11 +170,13 @@ def nve_drift(context: CheckContext) -> Checked:
     )
     drift = fit_drift(found, atoms_each)
     total = (found.total - found.total[0]).mean(1) * 1e3 / atoms_each
+    lost = int((~found.total[-1].isfinite()).sum())
     # one replica, as on a CPU, has no standard error
     error = {"drift_error": Quantity(value=drift.error, unit="meV/atom/ns")} if math.isfinite(drift.error) else {}
     return Checked(
         passed=drift.over_std < 1.0,
         message=(
+            f"{f'{lost} of {found.total.shape[1]} replicas ended in NaN: ' if lost else ''}"
             f"{drift.slope:+.3g} {f'+- {drift.error:.2g} ' if error else ''}meV/atom/ns over {found.times[-1] / 1e3:.3g} ps, "
             f"{drift.over_std:.3g} of the spread of the kinetic energy"
         ),
