@@ -81,25 +81,27 @@ def load_machine(layout: Layout, device: str) -> Machine:
 
 
 def load_all(layout: Layout, story: RunPlan, file: str, kind: type[R]) -> dict[str, R]:
-    """Records of one kind by variant; those that are not there are left out, and so is what was made from another plan."""
+    """Records of one kind by variant; those that `load_made` does not find are left out."""
     found = {}
     for row in story.variants:
-        folder = layout.records(story.workload, story.run, row.variant)
-        record = read_if_there(folder / file, kind)
-        if record is not None and not _is_foreign(record, folder):
+        record = load_made(layout.records(story.workload, story.run, row.variant), file, kind)
+        if record is not None:
             found[row.variant] = record
     return found
 
 
-def _is_foreign(record: Record, folder: Path) -> bool:
-    """Whether a gate or a measurement is not of the plan beside it: somebody put it there, for the graph would have made it again."""
-    if not isinstance(record, Validation | Measurement) or record.plan == digest_of(folder / "plan.json"):
-        return False
-    file = "validate.json" if isinstance(record, Validation) else "measure.json"
-    click.echo(
-        f"{folder / file}: made from another plan, so it is left out; delete it and run the graph again", err=True
-    )
-    return True
+def load_made(folder: Path, file: str, kind: type[R]) -> R | None:
+    """A variant's record; None where there is none, or where a gate or a measurement is not of the plan beside it.
+
+    The graph would have made that again, so somebody put it there; a sentence says so.
+    """
+    record = read_if_there(folder / file, kind)
+    if isinstance(record, Validation | Measurement) and record.plan != digest_of(folder / "plan.json"):
+        click.echo(
+            f"{folder / file}: made from another plan, so it is left out; delete it and run the graph again", err=True
+        )
+        return None
+    return record
 
 
 def _run_plans(layout: Layout) -> list[Path]:

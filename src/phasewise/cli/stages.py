@@ -13,6 +13,7 @@ from phasewise.cli.project import (
     load_captures,
     load_configuration,
     load_machine,
+    load_made,
     load_run,
     load_variant,
     project_layout,
@@ -26,7 +27,7 @@ from phasewise.records.plan import PreparePlan, VariantPlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
-from phasewise.store import read, read_if_there, write, write_bytes, write_if_changed
+from phasewise.store import read, write, write_bytes, write_if_changed
 
 WORKLOAD = click.argument("workload")
 RUN = click.argument("run")
@@ -154,7 +155,7 @@ def profile(workload: str, run: str, variant: str) -> None:
     from phasewise.profile import profile_variant
 
     must_fit(f"profile {variant}", layout, 60 * len(planned.cases))
-    gate = read_if_there(layout.records(workload, run, variant) / "validate.json", Validation)
+    gate = load_made(layout.records(workload, run, variant), "validate.json", Validation)
     with hold_machine(story.device):
         record = profile_variant(
             planned,
@@ -179,7 +180,7 @@ def export(workload: str, run: str, variant: str) -> None:
     from phasewise.export import export_variant
 
     must_fit(f"export {variant}", layout, 120 * len(planned.cases))
-    gate = read_if_there(layout.records(workload, run, variant) / "validate.json", Validation)
+    gate = load_made(layout.records(workload, run, variant), "validate.json", Validation)
     with hold_machine(story.device):
         record = export_variant(
             planned,
@@ -213,9 +214,9 @@ def analyse(workload: str, run: str, variant: str | None) -> None:
             story,
             machine,
             prepared,
-            measurement=read_if_there(records / "measure.json", Measurement),
-            profile=read_if_there(records / "profile.json", Profile),
-            validation=read_if_there(records / "validate.json", Validation),
+            measurement=load_made(records, "measure.json", Measurement),
+            profile=load_made(records, "profile.json", Profile),
+            validation=load_made(records, "validate.json", Validation),
         )
         write(found, records / "analyse.json")
         return

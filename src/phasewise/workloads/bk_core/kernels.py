@@ -131,8 +131,9 @@ def launch_gradient(
     pairs = torch.view_as_real(upstream.resolve_conj())
     if pairs.stride(1) != 2:
         pairs = pairs.contiguous()
-    outputs = make_gradients(a, b, c, _choose_gradient_launch(a, z, launch), couplings=couplings, shift=shift)
-    launch_gradient_and_keep(outputs, pairs, a, b, c, z, causal, couplings, shift, launch)
+    cut = choose_gradient_launch(a, z) if launch is None else launch
+    outputs = make_gradients(a, b, c, cut, couplings=couplings, shift=shift)
+    launch_gradient_and_keep(outputs, pairs, a, b, c, z, causal, couplings, shift, cut)
     by_a, by_b, by_c, sums, _ = outputs
     found_b = found_c = found_z = None
     if couplings and is_shared(b, c):
@@ -171,14 +172,13 @@ def launch_gradient_and_keep(
     causal: bool,
     couplings: bool,
     shift: bool,
-    launch: Launch | None,
+    launch: Launch,
 ) -> Callable[..., None]:
     """Launch into `make_gradients`, and return how to do it again with (*outputs, pairs, a, b, c, shift)."""
     from phasewise.workloads.bk_core import adjoint
 
     batch, length = a.shape
     where = _pass_shift(z, a)
-    launch = _choose_gradient_launch(a, z, launch)
     chunks, parts = -(-length // launch.chunk), launch.count_parts(length)
     return launch_and_keep(
         adjoint.gradient_kernel,
@@ -202,9 +202,9 @@ def is_shared(b: torch.Tensor, c: torch.Tensor) -> bool:
     return b.ndim == 1 and c.ndim == 1
 
 
-def _choose_gradient_launch(a: torch.Tensor, z: complex | torch.Tensor, launch: Launch | None) -> Launch:
-    eta = 1.0 if isinstance(z, torch.Tensor) else z.imag
-    return choose_launch(*a.shape, eta=eta, gradient=True) if launch is None else launch
+def choose_gradient_launch(a: torch.Tensor, z: complex | torch.Tensor) -> Launch:
+    """The usual launch of the gradient; the values of a tensor z are not looked at."""
+    return choose_launch(*a.shape, eta=_pass_shift(z, a).typical_eta, gradient=True)
 
 
 def _sum_to(by_row: torch.Tensor, couplings: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ import torch
 
 from phasewise.kit.kernels import describe_layout
 from phasewise.workloads.bk_core import kernels, reference
-from phasewise.workloads.bk_core.launch import Launch, choose_launch
+from phasewise.workloads.bk_core.launch import Launch
 
 
 def prepare_diagonal(
@@ -74,7 +74,7 @@ def prepare_gradient(
     if a.numel() == 0 or not kernels.has_kernel(a.device, a.dtype) or (couplings and shared):
         return answer
     reference.check_operands(a, b, c, z)
-    cut = choose_launch(*shape, eta=z.imag, gradient=True) if launch is None else launch
+    cut = kernels.choose_gradient_launch(a, z) if launch is None else launch
     layout = describe_layout((a, b, c, pairs))
 
     def make_outputs(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import torch
+from torch import Tensor
 
 from phasewise import CheckContext, Checked, Quantity
 from phasewise.kit.padding import PaddedClasses
@@ -51,11 +52,7 @@ def routing(context: CheckContext) -> Checked:
 
 def fused_loss(context: CheckContext) -> Checked:
     """Loss and gradients of the fused head against float64 through all logits, in bfloat16 and float32."""
-    batch = context.inputs(3)
-    weight, bias = batch["head.weight"], batch["head.bias"]
-    x = torch.randn(257, weight.shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    targets = batch["targets"].flatten()[: len(x)]
-    x = x[: len(targets)]
+    weight, bias, x, targets = _draw_head(context)
     exact = head_gradients(loss_plain, x, weight, bias, targets)
     worst = {}
     for dtype in (torch.float32, torch.bfloat16):
@@ -71,13 +68,17 @@ def fused_loss(context: CheckContext) -> Checked:
     )
 
 
+def _draw_head(context: CheckContext) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Weight, bias, and up to 257 rows with their targets, in float64."""
+    batch = context.inputs(3)
+    weight, targets = batch["head.weight"], batch["targets"].flatten()[:257]
+    x = torch.randn(257, weight.shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    return weight, batch["head.bias"], x[: len(targets)], targets
+
+
 def padding(context: CheckContext) -> Checked:
     """The padded head's loss and gradients against float64 without padding; what stands in the padding has no gradient at all."""
-    batch = context.inputs(3)
-    weight, bias = batch["head.weight"], batch["head.bias"]
-    x = torch.randn(257, weight.shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    targets = batch["targets"].flatten()[: len(x)]
-    x = x[: len(targets)]
+    weight, bias, x, targets = _draw_head(context)
     exact = head_gradients(loss_plain, x, weight, bias, targets)
     head = torch.nn.Linear(weight.shape[1], weight.shape[0], device=context.device)
     with torch.no_grad():
