@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
+from snakemake.cli import get_argument_parser
 
 from phasewise.cli import commands
 from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
@@ -161,7 +162,10 @@ def test_a_run_of_several_gpus_is_planned_for_one_and_has_as_many_jobs_at_a_time
     monkeypatch.setattr("phasewise.cli.keep.name_gpus", lambda entries: dict.fromkeys(entries, "GPU-x"))
     done = CliRunner().invoke(commands, ["run", "--gpus", "2,3", "all"])
     assert done.exit_code == 0, done.output
-    assert started["command"][-3:] == ["--resources", "gpu=2", "all"]
+    _, _, snakemake, *words = started["command"]
+    understood = get_argument_parser().parse_args(words)
+    assert (snakemake, understood.targets) == ("snakemake", ["all"])
+    assert [resource.value for resource in understood.resources.values()] == [2]
     assert started["env"]["CUDA_VISIBLE_DEVICES"] == "2" and started["env"]["PHASEWISE_GPUS"] == "2,3"
 
 

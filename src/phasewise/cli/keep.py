@@ -52,8 +52,9 @@ def run(budget: str | None, gpus: str | None, arguments: tuple[str, ...]) -> Non
     snakefile = Path("Snakefile") if Path("Snakefile").is_file() else Path(__file__).parents[3] / "Snakefile"
     if not snakefile.is_file():
         raise PlanError("Snakefile: none here nor beside the package's sources; call this in a project's top folder")
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile)]
-    done = subprocess.run([*command, *extra, *arguments], env=environment, check=False)
+    # --resources takes all words up to the next option, so targets must not follow it
+    command = [sys.executable, "-m", "snakemake", *extra, "--snakefile", str(snakefile), *arguments]
+    done = subprocess.run(command, env=environment, check=False)
     raise click.exceptions.Exit(done.returncode)
 
 
