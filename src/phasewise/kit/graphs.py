@@ -54,7 +54,7 @@ def capture(
     with torch.cuda.device(device):
         _warm_up(step, static, warmup)
         try:
-            graph, outputs = _record(step, static, device, generators)
+            graph, outputs = record(step, static, device, generators)
         except RuntimeError as error:
             return Captured(step, f"the capture failed: {_first_line(error)}")
 
@@ -123,13 +123,13 @@ def _capture_at(
     with torch.cuda.device(device):
         _warm_up(step, batch, warmup)
         # what was captured has not run
-        return _record(step, batch, device)
+        return record(step, batch, device)
 
 
-def _record(
+def record(
     step: Callable[[Any], Any], batch: Any, device: torch.device, generators: Sequence[torch.Generator] = ()
 ) -> tuple[torch.cuda.CUDAGraph, Any]:
-    """One call of `step` as a graph. Where that fails, stream, memory and generators are as before when the error leaves."""
+    """One call of `step` as a graph, and its outputs; nothing is warmed up. Where that fails, stream, memory and generators are as before when the error leaves."""
     pool = torch.cuda.graph_pool_handle()
     try:
         # a capture that fails leaves its own stream the current one

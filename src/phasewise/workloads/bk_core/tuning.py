@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 
+from phasewise.kit.timing import make_timer
 from phasewise.workloads.bk_core.launch import Launch, choose_launch
 
-# calls of each candidate, in turns; the smallest time counts
-CALLS, TURNS = 10, 8
+# each candidate is timed so often, in turns; the smallest time counts
+TURNS = 20
 # others may be at work on the GPU while launches are tried, so one that is no clear gain over the usual is not taken
 CLEAR_GAIN = 0.97
 KERNELS = ("fused.py", "adjoint.py", "lanes.py", "moebius.py")
@@ -38,7 +39,8 @@ def tune_launch(
     usual, *others = list_candidates(batch, length, eta=eta, gradient=gradient)
     best = usual
     if others:
-        turns = [[_time(run, launch) for launch in (usual, *others)] for _ in range(TURNS)]
+        timers = [_make_timer(run, launch) for launch in (usual, *others)]
+        turns = [[time() for time in timers] for _ in range(TURNS)]
         best = choose_fastest((usual, *others), [min(times) for times in zip(*turns, strict=True)])
     _write(file, device, known | {key: list(astuple(best))})
     return best
@@ -64,15 +66,8 @@ def list_candidates(batch: int, length: int, *, eta: float, gradient: bool = Fal
     return found
 
 
-def _time(run: Callable[[Launch], Any], launch: Launch) -> float:
-    run(launch)
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    for _ in range(CALLS):
-        run(launch)
-    end.record()
-    torch.cuda.synchronize()
-    return float(begin.elapsed_time(end))
+def _make_timer(run: Callable[[Launch], Any], launch: Launch) -> Callable[[], float]:
+    return make_timer(lambda: run(launch))
 
 
 def _file_of(device: str) -> Path:

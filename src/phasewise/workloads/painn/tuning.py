@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import median
 
 import torch
 from torch import Tensor
 
+from phasewise.kit.timing import make_timer
 from phasewise.workloads.painn.fused import FusedMessages, Launches, fitting_launches
 from phasewise.workloads.painn.layout import Edges, Sizes
 
 # a launch must win by this much to replace the default: below it lies the noise of a timer
 MARGIN = 0.98
-REPEATS, WARM = 10, 3
+REPEATS = 10
 
 
 def tune_launches(filters: Tensor, sizes: Sizes, edges: Edges, default: Launches, knots: int = 0) -> Launches:
@@ -45,13 +47,6 @@ def fastest(choices: list[Launches], default: Launches, make: Callable[[Launches
 
 
 def time_call(call: Callable[[], object]) -> float:
-    """Median milliseconds of a call on the GPU."""
-    for _ in range(WARM):
-        call()
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(2 * REPEATS)]
-    for begin, end in zip(events[::2], events[1::2], strict=True):
-        begin.record()
-        call()
-        end.record()
-    torch.cuda.synchronize()
-    return sorted(begin.elapsed_time(end) for begin, end in zip(events[::2], events[1::2], strict=True))[REPEATS // 2]
+    """Median seconds of a call on the GPU."""
+    time = make_timer(call)
+    return median(time() for _ in range(REPEATS))
