@@ -89,6 +89,20 @@ def test_a_login_node_plans_for_the_machine_on_record_that_it_names(tmp_path):
     assert "slurm_partition=gpu" in done.stderr
     assert "profiles/records/layout/tiny-h200/01-columns/measure.json" in done.stderr
     assert "tiny-cpu" not in done.stderr
+    # a job on a node of its own asks for a GPU there
+    assert all("gpu=1" in block for block in done.stderr.split("\nrule ") if block.startswith("validate"))
+
+
+def test_beside_a_gpu_gates_share_it_and_come_before_what_is_timed(tmp_path):
+    project = make_project(tmp_path / "project", {"layout": CONTRACT / "layout.py"}, size="tiny")
+    put_on_record(project, "h200")
+    done = project.run("-n", "--cores", "16", PHASEWISE_MACHINE="h200")
+    blocks = done.stdout.split("\nrule ")
+    gates = [block for block in blocks if block.startswith("validate")]
+    assert len(gates) >= 2
+    assert all("threads: 2" in block and "gpu=0" in block and "priority: 1" in block for block in gates)
+    timed = [block for block in blocks if block.startswith("measure")]
+    assert all("threads: 16" in block and "gpu=1" in block and "priority" not in block for block in timed)
 
 
 def test_a_machine_that_is_not_on_record_is_refused(tmp_path):

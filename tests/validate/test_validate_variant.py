@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -28,8 +29,10 @@ def plan_of(case="product", **changes):
     return make_plan("gated.py", HERE, cases=(case,), size=size_of(case), **changes)
 
 
-def stage(plan, validations=None, plans=None, one=None):
-    return validate_variant(plan, plans or {}, validations or {}, root=HERE, machine="m", commit="c", validate_one=one)
+def stage(plan, validations=None, plans=None, one=None, hold=None):
+    return validate_variant(
+        plan, plans or {}, validations or {}, root=HERE, machine="m", commit="c", hold=hold, validate_one=one
+    )
 
 
 def passed(plan, case, root, baseline, ancestor):
@@ -73,6 +76,26 @@ def test_cases_run_side_by_side_on_a_gpu_and_one_that_was_too_tight_runs_again_a
     record = stage(plan, one=one)
     assert [found.outcome for found in record.cases] == [Outcome.PASS, Outcome.PASS]
     assert sorted(tries) == ["product", "resident", "resident"]
+
+
+def test_a_gate_that_was_too_tight_beside_those_of_other_variants_has_the_gpu_for_itself():
+    plan = msgspec.structs.replace(plan_of(), device="h200")
+    held = []
+
+    @contextlib.contextmanager
+    def hold(*, shared):
+        held.append(shared)
+        yield
+        held.append(None)
+
+    def one(plan, case, *_):
+        if held[-1]:
+            return failed_case(case, Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory"))
+        return passed(plan, case, None, None, None)
+
+    assert stage(plan, one=one, hold=hold).cases[0].outcome is Outcome.PASS
+    # let go in between: two that wait for each other to leave would wait for ever
+    assert held == [True, None, False, None]
 
 
 def test_a_case_that_ran_out_of_a_cap_of_its_own_is_not_run_again(monkeypatch):

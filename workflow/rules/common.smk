@@ -34,6 +34,9 @@ GRAPH = plan_all()
 # what is timed has all cores for itself, or its share where several GPUs are at work
 GPUS = workflow.global_resources["gpu"]
 CORES = max(1, workflow.cores // int(getattr(GPUS, "value", GPUS)))
+# gates take no times, so beside a GPU they run side by side; most of one is imports, builds and a reference
+SIDE_BY_SIDE = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
+GATE_CORES, GATE_GPUS = (min(2, CORES), 0) if SIDE_BY_SIDE else (CORES, 1)
 RECORDS = "profiles/records/{workload}/{run}"
 
 

@@ -5,8 +5,10 @@ rule validate:
         f"{RECORDS}/{{variant}}/validate.json",
     log:
         "logs/validate/{workload}/{run}/{variant}.log",
-    threads: CORES
+    # what is timed waits for those that are under way
+    priority: 1
+    threads: GATE_CORES
     resources:
-        gpu=1,
+        gpu=GATE_GPUS,
     shell:
         "python -m phasewise validate {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

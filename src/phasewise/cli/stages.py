@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -102,15 +103,15 @@ def validate(workload: str, run: str, variant: str) -> None:
     from phasewise.validate import validate_variant
 
     must_fit(f"validate {variant}", layout, 25 * len(planned.cases))
-    with hold_machine(story.device, shared=True):
-        record = validate_variant(
-            planned,
-            load_all(layout, story, "plan.json", VariantPlan),
-            load_all(layout, story, "validate.json", Validation),
-            root=layout.root,
-            machine=load_machine(layout, story.device).identity,
-            commit=commit(layout.root),
-        )
+    record = validate_variant(
+        planned,
+        load_all(layout, story, "plan.json", VariantPlan),
+        load_all(layout, story, "validate.json", Validation),
+        root=layout.root,
+        machine=load_machine(layout, story.device).identity,
+        commit=commit(layout.root),
+        hold=partial(hold_machine, story.device),
+    )
     write(record, layout.records(workload, run, variant) / "validate.json")
     for case in record.cases:
         click.echo(f"{variant} {case.case}: {case.outcome} {case.message}")

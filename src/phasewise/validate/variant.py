@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ TIMEOUTS = 4
 # a case has so many cores, where several run side by side
 CORES_A_CASE = 4
 
+# keeps jobs off the GPU: measurements if `shared`, else all
+Hold = Callable[..., AbstractContextManager[None]]
 # (plan, case, root, baseline, ancestor's plan) -> the record of one case
 ValidateCase = Callable[[VariantPlan, str, Path, CaseValidation | None, VariantPlan | None], CaseValidation]
 
@@ -37,12 +41,16 @@ def validate_variant(
     root: Path,
     machine: str,
     commit: str,
+    hold: Hold | None = None,
     validate_one: ValidateCase | None = None,
 ) -> Validation:
     """Validate every case of `plan`; a red gate, a skip and a dead process are finished jobs with the reason.
 
-    `plans` and `validations` hold those of its ancestors. `validate_one` stands in for the process of a case in tests.
+    `plans` and `validations` hold those of its ancestors. `hold(shared=True)` keeps measurements off the GPU meanwhile, and
+    `hold(shared=False)` everything: a case that ran out of memory beside others runs again there. `validate_one` stands in
+    for the process of a case in tests.
     """
+    hold = _hold_nothing if hold is None else hold
     one = validate_in_process if validate_one is None else validate_one
 
     def validate_case(planned: PlannedCase) -> CaseValidation:
@@ -52,15 +60,17 @@ def validate_variant(
         ancestor = _ancestor(planned, plans, validations)
         return one(_scale_down(plan, planned), planned.case, root, baseline, ancestor)
 
-    at_once = _count_at_once(plan)
-    with ThreadPoolExecutor(at_once) as pool:
-        cases = tuple(pool.map(validate_case, plan.cases))
-    if at_once > 1:
-        # beside others a case may only have been too tight, but not one that was held to a cap of its own
-        cases = tuple(
-            validate_case(planned) if _ran_out_of_memory(found) and planned.memory_limit_bytes is None else found
-            for planned, found in zip(plan.cases, cases, strict=True)
-        )
+    with hold(shared=True):
+        with ThreadPoolExecutor(_count_at_once(plan)) as pool:
+            cases = tuple(pool.map(validate_case, plan.cases))
+        cases = _sanitize(plan, root, cases)
+    if plan.device != "cpu" and any(map(_was_too_tight, plan.cases, cases)):
+        with hold(shared=False):
+            again = tuple(
+                validate_case(planned) if _was_too_tight(planned, found) else found
+                for planned, found in zip(plan.cases, cases, strict=True)
+            )
+        cases = again
     return Validation(
         workload=plan.workload,
         run=plan.run,
@@ -69,8 +79,13 @@ def validate_variant(
         machine=machine,
         commit=commit,
         tier=plan.tier,
-        cases=_sanitize(plan, root, cases),
+        cases=cases,
     )
+
+
+@contextlib.contextmanager
+def _hold_nothing(*, shared: bool) -> Iterator[None]:
+    yield
 
 
 def _count_at_once(plan: VariantPlan) -> int:
@@ -80,8 +95,10 @@ def _count_at_once(plan: VariantPlan) -> int:
     return max(1, min(len(plan.cases), count_cores() // CORES_A_CASE))
 
 
-def _ran_out_of_memory(found: CaseValidation) -> bool:
-    return found.failure is not None and found.failure.reason is Reason.OUT_OF_MEMORY
+def _was_too_tight(planned: PlannedCase, found: CaseValidation) -> bool:
+    """Whether the case may only have lacked memory for the others beside it; a cap of its own is no one else's fault."""
+    out = found.failure is not None and found.failure.reason is Reason.OUT_OF_MEMORY
+    return out and planned.memory_limit_bytes is None
 
 
 def validate_in_process(
