@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from phasewise.measure.driver import ArmDriver, Entrant
 from phasewise.run.death import ProcessFailed
@@ -43,6 +44,36 @@ class Processes:
         """End the processes of this set."""
         _close(list(self.running.values()))
         self.running.clear()
+
+
+@contextmanager
+def start_ahead(
+    comparisons: Mapping[str, Sequence[Entrant]], sets: int, most: int
+) -> Iterator[dict[str, list[Entrant]]]:
+    """The same entrants, with processes of `sets` sets that have imported already: `most` in all, those of the first ones first.
+
+    The imports of one comparison then wait for none of another, and none of them runs while something is timed.
+    """
+    stocks: list[list[ArmDriver]] = []
+
+    def stock(entrant: Entrant) -> Entrant:
+        # as in `Processes.start`
+        alone = entrant.ranks > 1 or entrant.warmed is not None
+        count = 0 if alone else min(sets, most - sum(map(len, stocks)))
+        stocks.append([entrant.start() for _ in range(count)])
+        return replace(entrant, start=_draw(stocks[-1], entrant))
+
+    try:
+        ahead = {name: [stock(entrant) for entrant in entrants] for name, entrants in comparisons.items()}
+        for drivers in stocks:
+            drivers[:] = filter(_is_ready, drivers)
+        yield ahead
+    finally:
+        _close([driver for drivers in stocks for driver in drivers])
+
+
+def _draw(stock: list[ArmDriver], entrant: Entrant) -> Callable[[], ArmDriver]:
+    return lambda: stock.pop(0) if stock else entrant.start()
 
 
 def _is_ready(driver: ArmDriver) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import tempfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 
 import msgspec
 
+from phasewise.environment import count_cores
 from phasewise.measure.arms import Chosen, Gates, Plans, choose_arms, refuse
 from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
+from phasewise.measure.processes import start_ahead
 from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.sampler import sample_case
 from phasewise.measure.sampling import Tools
@@ -43,6 +46,22 @@ def measure_variant(
     `plans` and `validations` hold those of the variant and of all its ancestors. `machine` is the identity of this machine.
     """
     progress = to_stderr() if progress is None else progress
+    refused = {case.case: refuse(plan, case, validations) for case in plan.cases}
+    with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches:
+        comparisons = {
+            case.case: [
+                make_entrant(arm, case, root, budget_from=plan, caches=Path(caches) / case.case)
+                for arm in choose_arms(plan, case, plans, validations)
+            ]
+            for case in plan.cases
+            # what is measured at smaller shapes has no arms
+            if refused[case.case] is None and not case.baseline_at
+        }
+        with start_ahead(comparisons, plan.budget.min_sets, count_cores()) as ahead:
+            cases = tuple(
+                _measure_case(plan, case, refused[case.case], ahead.get(case.case, ()), root, progress)
+                for case in plan.cases
+            )
     return Measurement(
         workload=plan.workload,
         run=plan.run,
@@ -50,14 +69,18 @@ def measure_variant(
         plan=digest(plan),
         machine=machine,
         commit=commit,
-        cases=tuple(_measure_case(plan, case, plans, validations, root, progress) for case in plan.cases),
+        cases=cases,
     )
 
 
 def _measure_case(
-    plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates, root: Path, progress: Progress
+    plan: VariantPlan,
+    case: PlannedCase,
+    refused: Failure | None,
+    entrants: Sequence[Entrant],
+    root: Path,
+    progress: Progress,
 ) -> CaseMeasurement:
-    refused = refuse(plan, case, gates)
     if refused is not None:
         return CaseMeasurement(case=case.case, arms=(), skipped=refused)
     tools = Tools(
@@ -70,16 +93,8 @@ def _measure_case(
         return _measure_scale(plan, case, root, tools)
     if case.baseline_at:
         return _skip_control(case, 0.0, "the baseline is measured at smaller shapes only")
-    chosen = choose_arms(plan, case, plans, gates)
-    arms = {arm.arm for arm in chosen}
-    with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches:
-        found = sample_case(
-            case.case,
-            [make_entrant(arm, case, root, budget_from=plan, caches=Path(caches)) for arm in chosen],
-            [("parent", "variant")] if "parent" in arms else [],
-            plan.budget,
-            tools,
-        )
+    pairs = [("parent", "variant")] if any(entrant.arm == "parent" for entrant in entrants) else []
+    found = sample_case(case.case, entrants, pairs, plan.budget, tools)
     if plan.kind is Kind.CONTROL and any(_is_spared(arm, found) for arm in found.arms):
         return _skip_control(case, found.seconds, f"a step takes over {plan.budget.slow_step_s:g} s")
     return found
