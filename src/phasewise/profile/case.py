@@ -37,7 +37,7 @@ from phasewise.profile.rework import Rework, price_rework
 from phasewise.profile.scrub import pack_trace, scrub_trace
 from phasewise.profile.timeline import Frame, choose_frame, find_regions, frame_steps, summarise
 from phasewise.profile.tools import relative
-from phasewise.profile.trace import KERNEL, Trace, parse_trace
+from phasewise.profile.trace import KERNEL, Trace, no_collection, parse_trace
 from phasewise.records.base import Scalar
 from phasewise.records.machine import Machine, Sensors
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
@@ -110,15 +110,16 @@ def profile_plain(arguments: dict[str, Any]) -> Any:
 def read_profile(case: str, captured: Captured, extra: dict[str, float] | None = None) -> CaseProfile:
     """All that is read off a trace alone."""
     trace, frames = captured.trace, captured.frames
-    hidden = hides_kernels(trace, frames)
-    count = count_events(trace, frames, extra)
-    return CaseProfile(
-        case=case, steps=len(frames), breakdown=summarise(choose_frame(frames)) if frames else None,
-        regions=find_regions(trace, frames), kernels=tabulate_kernels(trace, frames),
-        operators=tabulate_operators(trace, [frame.step for frame in frames]), count=count,
-        graph_replay=count.graph_launches > 0, attributed_by="none" if hidden else "trace", overhead=captured.overhead,
-        second_opinion=ask_second_opinion(captured.plain, trace, frames),
-    )  # fmt: skip
+    with no_collection():
+        hidden = hides_kernels(trace, frames)
+        count = count_events(trace, frames, extra)
+        return CaseProfile(
+            case=case, steps=len(frames), breakdown=summarise(choose_frame(frames)) if frames else None,
+            regions=find_regions(trace, frames), kernels=tabulate_kernels(trace, frames),
+            operators=tabulate_operators(trace, [frame.step for frame in frames]), count=count,
+            graph_replay=count.graph_launches > 0, attributed_by="none" if hidden else "trace", overhead=captured.overhead,
+            second_opinion=ask_second_opinion(captured.plain, trace, frames),
+        )  # fmt: skip
 
 
 def eager_twin(planned: PlannedCase) -> dict[str, Scalar] | None:
@@ -140,9 +141,11 @@ def _capture(stepper: Stepper, steps: int) -> Captured:
     stepper.case.restore()
     untraced = time_untraced(stepper, steps)
     stepper.case.restore()
-    plain = scrub_trace(capture_trace(stepper, steps))
-    trace = parse_trace(plain)
-    frames = frame_steps(trace)
+    plain = capture_trace(stepper, steps)
+    with no_collection():
+        plain = scrub_trace(plain)
+        trace = parse_trace(plain)
+        frames = frame_steps(trace)
     traced = sum(frame.wall for frame in frames) * 1e-9 / max(len(frames), 1)
     return Captured(plain, trace, frames, traced / untraced)
 

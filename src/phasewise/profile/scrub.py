@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import getpass
 import gzip
-import json
 import re
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import msgspec
 
 # a packed trace larger than this is thinned
 LIMIT_BYTES = 8 << 20
@@ -25,13 +27,18 @@ KEPT = (
 )
 # keys that may hold a name of the machine or of its user also inside events
 DROPPED_ARGS = frozenset({"hostname", "host_name", "traceName", "Call stack", "kernel_file", "Trace name"})
+# what holds numbers only, and most of a trace
+NUMBERS = frozenset(
+    {"ts", "dur", "pid", "tid", "Input Dims", "Input Strides", "Ev Idx", "External id", "Record function id"}
+)
 # two folders at least, after anything but a word: `and/or` and `B/s` are no paths
 _PATH = re.compile(r"(?<![\w.\-/])/(?:[^\s\"'/\\:,()<>]+/)+([^\s\"'/\\:,()<>]*)")
 
 
 def scrub_trace(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The trace without what names the machine: paths end as their last component, the host as `host`, the user as `user`."""
-    hide = make_hider(machine_names())
+    # a few thousand texts stand in a million places
+    hide = functools.cache(make_hider(machine_names()))
     kept = {key: plain[key] for key in KEPT if key in plain}
     events = [_scrub(event, hide) for event in plain.get("traceEvents", ())]
     return {**kept, "traceEvents": events}
@@ -93,7 +100,11 @@ def _scrub(value: Any, hide: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return hide(value)
     if isinstance(value, dict):
-        return {key: _scrub(inner, hide) for key, inner in value.items() if key not in DROPPED_ARGS}
+        return {
+            key: inner if key in NUMBERS else _scrub(inner, hide)
+            for key, inner in value.items()
+            if key not in DROPPED_ARGS
+        }
     if isinstance(value, list):
         return [_scrub(inner, hide) for inner in value]
     return value
@@ -101,7 +112,7 @@ def _scrub(value: Any, hide: Callable[[str], str]) -> Any:
 
 def _pack(plain: Mapping[str, Any]) -> bytes:
     # a time stamp in the header would make equal traces unequal files
-    return gzip.compress(json.dumps(plain, separators=(",", ":")).encode(), compresslevel=6, mtime=0)
+    return gzip.compress(msgspec.json.encode(plain), compresslevel=3, mtime=0)
 
 
 def _without(*categories: str) -> Callable[[list[Any]], list[Any]]:
