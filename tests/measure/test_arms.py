@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from phasewise.measure.arms import choose_arms, refuse
+from phasewise.records.measure import Arm, CaseMeasurement, Measurement, Round, Sample
 from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
@@ -38,9 +41,11 @@ PLANS = {item.variant: item for item in (BASELINE, FIRST, SECOND)}
 GREEN = {name: gate(name) for name in PLANS}
 
 
-def names(item: VariantPlan, gates: dict[str, Validation]) -> list[tuple[str, str]]:
+def names(
+    item: VariantPlan, gates: dict[str, Validation], measured: dict[str, Measurement] | None = None
+) -> list[tuple[str, str]]:
     plans = {**PLANS, item.variant: item}
-    return [(arm.arm, arm.plan.variant) for arm in choose_arms(item, item.cases[0], plans, gates)]
+    return [(arm.arm, arm.plan.variant) for arm in choose_arms(item, item.cases[0], plans, gates, measured or {})]
 
 
 def test_a_phase_runs_beside_its_parent_and_the_baseline() -> None:
@@ -49,7 +54,7 @@ def test_a_phase_runs_beside_its_parent_and_the_baseline() -> None:
 
 def test_a_parent_that_is_the_baseline_is_one_arm_that_is_never_spared() -> None:
     assert names(FIRST, GREEN) == [("parent", "00-baseline"), ("variant", "01-first")]
-    assert not any(arm.spare_if_slow for arm in choose_arms(FIRST, FIRST.cases[0], PLANS, GREEN))
+    assert not any(arm.spare_if_slow for arm in choose_arms(FIRST, FIRST.cases[0], PLANS, GREEN, {}))
 
 
 def test_the_baseline_runs_alone() -> None:
@@ -69,7 +74,7 @@ def test_a_variant_without_a_valid_ancestor_runs_alone() -> None:
 
 def test_a_baseline_that_is_measured_at_smaller_shapes_is_no_arm() -> None:
     small = plan("00-baseline", kind=Kind.BASELINE, case={"baseline_at": ({"n": 1}, {"n": 2})})
-    chosen = choose_arms(FIRST, FIRST.cases[0], {**PLANS, "00-baseline": small}, GREEN)
+    chosen = choose_arms(FIRST, FIRST.cases[0], {**PLANS, "00-baseline": small}, GREEN, {})
     assert [arm.arm for arm in chosen] == ["variant"]
 
 
@@ -99,3 +104,33 @@ def test_no_speed_is_reported_on_a_red_gate_a_skip_or_no_gate() -> None:
     crash = Failure(reason=Reason.CRASH, message="boom")
     assert reason({"01-first": gate("01-first", Outcome.FAIL, crash)}) is Reason.CRASH
     assert reason(GREEN, plan("01-first", "00-baseline", untimed="needs an NVIDIA GPU")) is Reason.NEEDS
+
+
+def measured(variant: str, *arms: tuple[str, str], step_s: float | None = None) -> Measurement:
+    """A record of `arms`, of which the first was timed at `step_s`, or spared."""
+    taken = [] if step_s is None else [Sample(arm=arms[0][0], steps=2, wall_s=2 * step_s)]
+    case = CaseMeasurement(
+        case=CASE,
+        arms=tuple(Arm(arm=arm, variant=name, first_step_s=(1.0,)) for arm, name in arms),
+        rounds=(Round(process_set=0, samples=tuple(taken), neighbour_load=0.0, neighbours=0),) if taken else (),
+    )
+    return Measurement(workload="w", run="r", variant=variant, plan="", machine="", commit="", cases=(case,))
+
+
+@pytest.mark.parametrize(
+    ("record", "started"),
+    [
+        (measured("01-first", ("parent", "00-baseline"), ("variant", "01-first"), step_s=2.0), False),
+        (measured("01-first", ("parent", "00-baseline"), ("variant", "01-first"), step_s=0.5), True),
+        # it had been spared there
+        (measured("01-first", ("baseline", "00-baseline"), ("parent", "00-other"), ("variant", "01-first")), False),
+        # nor was it started there
+        (measured("01-first", ("parent", "00-other"), ("variant", "01-first"), step_s=1e-3), False),
+        # the parent ran without anything beside it
+        (measured("01-first", ("variant", "01-first"), step_s=1e-3), True),
+    ],
+)
+def test_a_baseline_that_is_on_record_as_slow_is_not_started_again(record: Measurement, started: bool) -> None:
+    found = names(SECOND, GREEN, {"01-first": record})
+    assert (("baseline", "00-baseline") in found) is started
+    assert found[-2:] == [("parent", "01-first"), ("variant", "02-second")]

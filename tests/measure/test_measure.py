@@ -52,7 +52,7 @@ def measure(folder: Path, plan: VariantPlan, *others: VariantPlan) -> Measuremen
     write_program(folder)
     plans = {item.variant: item for item in (plan, *others)}
     gates = {name: gate(name) for name in plans}
-    return measure_variant(plan, plans, gates, root=folder, machine="m", commit="c", progress=Silent())
+    return measure_variant(plan, plans, gates, {}, root=folder, machine="m", commit="c", progress=Silent())
 
 
 def child_of(parent: VariantPlan, mode: str) -> VariantPlan:

@@ -58,7 +58,7 @@ def attempt(
             quick[name], quick, gates, root=layout.root, machine=known.identity, commit=commit
         )
     measured = measure_variant(
-        quick[plan.variant], quick, gates, root=layout.root, machine=known.identity, commit=commit
+        quick[plan.variant], quick, gates, {}, root=layout.root, machine=known.identity, commit=commit
     )
     profiled = profile_variant(
         quick[plan.variant], gates[plan.variant], machine=known, root=layout.root, captures=scratch, commit=commit

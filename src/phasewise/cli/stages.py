@@ -20,11 +20,12 @@ from phasewise.cli.project import (
     project_layout,
 )
 from phasewise.environment import commit, detect
+from phasewise.model.layout import Layout
 from phasewise.records.analyse import VariantAnalysis
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.export import Export
 from phasewise.records.measure import Measurement
-from phasewise.records.plan import PreparePlan, VariantPlan
+from phasewise.records.plan import Kind, PreparePlan, VariantPlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
@@ -133,6 +134,7 @@ def measure(workload: str, run: str, variant: str) -> None:
             planned,
             load_all(layout, story, "plan.json", VariantPlan),
             load_all(layout, story, "validate.json", Validation),
+            _load_measured(layout, planned),
             root=layout.root,
             machine=load_machine(layout, story.device).identity,
             commit=commit(layout.root),
@@ -142,6 +144,16 @@ def measure(workload: str, run: str, variant: str) -> None:
         click.echo(
             f"{variant} {case.case}: {len(case.rounds)} rounds, {case.stopped or (case.skipped and case.skipped.message)}"
         )
+
+
+def _load_measured(layout: Layout, planned: VariantPlan) -> dict[str, Measurement]:
+    """What is on record of a phase's ancestors; the graph has made it, which it hasn't for other kinds."""
+    names = planned.ancestors if planned.kind is Kind.PHASE else ()
+    records = {
+        name: load_made(layout.records(planned.workload, planned.run, name), "measure.json", Measurement)
+        for name in names
+    }
+    return {name: record for name, record in records.items() if record is not None}
 
 
 @click.command()

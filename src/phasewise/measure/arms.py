@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from phasewise.records.plan import Kind, PlannedCase, VariantPlan
+from phasewise.model.ratios import find_arm, step_times
+from phasewise.records.measure import Measurement
+from phasewise.records.plan import Budget, Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
+from phasewise.stats import p50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +24,7 @@ class Chosen:
 
 Plans = Mapping[str, VariantPlan]
 Gates = Mapping[str, Validation]
+Measured = Mapping[str, Measurement]
 
 
 def refuse(plan: VariantPlan, case: PlannedCase, gates: Gates) -> Failure | None:
@@ -35,12 +39,15 @@ def refuse(plan: VariantPlan, case: PlannedCase, gates: Gates) -> Failure | None
     return _judge(subject, case.case, gates, unchecked=plan.kind is Kind.PEER)
 
 
-def choose_arms(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates) -> tuple[Chosen, ...]:
+def choose_arms(
+    plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates, measured: Measured
+) -> tuple[Chosen, ...]:
     """The arms of one comparison, the variant last.
 
     baseline, parent and variant; two arms where the parent is the baseline; one for the baseline itself. A control is the
     parent twice, a peer stands against the last kept variant of ours. The parent is the nearest ancestor whose gate is green.
-    A baseline that is measured at smaller shapes never runs at this one. Beside another parent it is spared if it is slow.
+    A baseline that is measured at smaller shapes never runs at this one. Beside another parent it is spared if it is slow,
+    and not even started where that is known from the parent's own measurement.
     """
     variant = Chosen(arm="variant", plan=plan)
     if plan.kind is Kind.BASELINE:
@@ -52,7 +59,12 @@ def choose_arms(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates
     if parent is not None:
         found.insert(0, Chosen(arm="parent", plan=parent))
     baseline = _find_baseline(case, plans, gates)
-    if plan.kind is not Kind.PEER and baseline is not None and baseline is not parent:
+    if (
+        plan.kind is not Kind.PEER
+        and baseline is not None
+        and baseline is not parent
+        and not (parent is not None and _is_slow(baseline, case.case, measured.get(parent.variant), plan.budget))
+    ):
         found.insert(0, Chosen(arm="baseline", plan=baseline, spare_if_slow=True))
     return tuple(found)
 
@@ -72,6 +84,21 @@ def _find_baseline(case: PlannedCase, plans: Plans, gates: Gates) -> VariantPlan
         if plan is not None and plan.kind is Kind.BASELINE and _may_run(plan, case.case, gates):
             return plan
     return None
+
+
+def _is_slow(baseline: VariantPlan, case: str, beside: Measurement | None, budget: Budget) -> bool:
+    """Whether the baseline is on record as slower than the budget spares, or as spared already."""
+    found = next((row for row in beside.cases if row.case == case), None) if beside is not None else None
+    arm = next((arm for arm in found.arms if arm.variant == baseline.variant), None) if found is not None else None
+    if found is None:
+        return False
+    if arm is None:
+        # it was left out there for the same reason
+        return find_arm(found, "parent") is not None
+    times = [time for taken in step_times(found, arm.arm) for time in taken]
+    if times:
+        return p50(times) > budget.slow_step_s
+    return arm.failure is None and bool(arm.first_step_s)
 
 
 def _may_run(plan: VariantPlan, case: str, gates: Gates) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from phasewise.environment import count_cores
-from phasewise.measure.arms import Chosen, Gates, Plans, choose_arms, refuse
+from phasewise.measure.arms import Chosen, Gates, Measured, Plans, choose_arms, refuse
 from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import start_ahead
@@ -35,6 +35,7 @@ def measure_variant(
     plan: VariantPlan,
     plans: Plans,
     validations: Gates,
+    measured: Measured,
     *,
     root: Path,
     machine: str,
@@ -43,7 +44,7 @@ def measure_variant(
 ) -> Measurement:
     """Measure `plan` in all its cases; what can't be measured is on record with the reason.
 
-    `plans` and `validations` hold those of the variant and of all its ancestors. `machine` is the identity of this machine.
+    `plans` and `validations` hold those of the variant and of all its ancestors, `measured` what is known of these. `machine` is the identity of this machine.
     """
     progress = to_stderr() if progress is None else progress
     refused = {case.case: refuse(plan, case, validations) for case in plan.cases}
@@ -51,7 +52,7 @@ def measure_variant(
         comparisons = {
             case.case: [
                 make_entrant(arm, case, root, budget_from=plan, caches=Path(caches) / case.case)
-                for arm in choose_arms(plan, case, plans, validations)
+                for arm in choose_arms(plan, case, plans, validations, measured)
             ]
             for case in plan.cases
             # what is measured at smaller shapes has no arms
