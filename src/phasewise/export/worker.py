@@ -16,6 +16,7 @@ from typing import Any
 from phasewise.records.export import ExportStatus
 from phasewise.run.channel import Channel
 from phasewise.run.death import describe_exit, describe_timeout
+from phasewise.run.process import FAULT_HANDLER
 
 # how long a worker may take to leave when its pipe closes
 FAREWELL_S = 10.0
@@ -43,7 +44,7 @@ class Worker:
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, str(down_read), str(up_write)], stdin=subprocess.DEVNULL,
-                stdout=self._log, stderr=self._log, cwd=root, env={**os.environ, **environment},
+                stdout=self._log, stderr=self._log, cwd=root, env={**os.environ, **FAULT_HANDLER, **environment},
                 pass_fds=(down_read, up_write), start_new_session=True,
             )  # fmt: skip
         finally:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
+from pathlib import Path
 
 from phasewise.model.workload import Unsupported
 from phasewise.records.errors import UserError
@@ -19,6 +21,9 @@ MEMORY_SIGNS = (
     "outofmemoryerror",
     "memoryerror",
 )
+# a line of a stack as faulthandler writes it, and how many of them tell enough
+FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)')
+FRAMES = 3
 # of a message that goes into a record
 MESSAGE_CHARACTERS = 500
 
@@ -47,12 +52,24 @@ def describe_exit(code: int, stderr: str) -> Failure:
 
     SIGKILL that we did not send is the kernel's way to end a process when memory has run out.
     """
-    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
+    log, where = _split_off_stack(stderr)
+    last = next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "")
     if code == -signal.SIGKILL:
         return _failure(Reason.OUT_OF_MEMORY, "killed by SIGKILL, as the kernel does when memory has run out")
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    how = f"{how} in {where}" if where else how
     message = f"{how}: {last}" if last else how
     return _failure(Reason.OUT_OF_MEMORY if _speaks_of_memory(last) else Reason.CRASH, message)
+
+
+def _split_off_stack(stderr: str) -> tuple[str, str]:
+    """What was printed before the interpreter's last words, and the innermost calls that these name."""
+    log, fatal, dump = stderr.partition("Fatal Python error: ")
+    # of the thread that died
+    _, _, stack = dump.partition("(most recent call first):")
+    calls = [FRAME.fullmatch(line.strip()) for line in stack.strip().splitlines()[:FRAMES]]
+    where = [f"{call['name']} ({Path(call['file']).name}:{call['line']})" for call in calls if call]
+    return (log, ", called by ".join(where)) if fatal else (stderr, "")
 
 
 def describe_timeout(what: str, timeout_s: float) -> Failure:

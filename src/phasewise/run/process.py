@@ -18,6 +18,8 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.run.channel import Channel
 from phasewise.run.death import ProcessFailed, describe_exit, describe_timeout
 
+# an interpreter that crashes says where
+FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
 # a dead worker's pipe may be held open by a child of it, so its pulse is felt this often too
 PULSE_S = 1.0
 # how long a worker may take to leave when asked
@@ -144,4 +146,9 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Ours with `extra` over it, and with this package importable."""
     package = str(Path(__file__).parents[2])
     path = extra.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    return {**os.environ, **extra, "PYTHONPATH": os.pathsep.join(part for part in (package, path) if part)}
+    return {
+        **os.environ,
+        **FAULT_HANDLER,
+        **extra,
+        "PYTHONPATH": os.pathsep.join(part for part in (package, path) if part),
+    }
