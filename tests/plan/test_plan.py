@@ -219,3 +219,17 @@ def test_a_risk_runs_its_check_in_the_cases_that_the_check_is_declared_for(repos
     plans = {plan.variant: plan for plan in plan_runs(configuration, tmp_path, CPU)[0].variants}
     checks = {check.name: check.cases for check in plans["01-faster"].checks}
     assert checks["mine"] == ("one",) and checks["memory-flat"] == ("one", "two")
+
+
+def test_a_check_that_is_declared_twice_is_run_by_a_risk_where_either_says(repository, tmp_path):
+    schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
+    twice = '(Check("mine", when="final", cases=("two",)), Check("mine", when="final", cases=("one",)))'
+    later = 'Phase("later", {"more": True}, because="serial-loop")'
+    (tmp_path / "risky.py").write_text(
+        RISKY.replace('(Check("mine", when="final", cases=("one",)),)', twice)
+        .replace('risk("memory-flat"))),)', f'risk("memory-flat"))), {later})')
+        .replace("fast: bool = False", "fast: bool = False\n    more: bool = False")
+    )
+    configuration = parse_configuration({"workloads": {"risky": {"source": "risky.py"}}}, schema, "test")
+    plans = {plan.variant: plan for plan in plan_runs(configuration, tmp_path, CPU)[0].variants}
+    assert {check.name: check.cases for check in plans["01-faster"].checks}["mine"] == ("one", "two")

@@ -118,8 +118,7 @@ def _plan_checks(workload: Workload, stack: Stack, variant: Variant) -> tuple[Pl
         *(variant.phase.risks if variant.phase else ()),
         *(workload.risks if variant.name in stack.tops.values() else ()),
     )
-    declared = {check.name: check.cases for check in workload.checks}
-    named = [Check(risk.check, when="every", cases=declared.get(risk.check, ())) for risk in risks if risk.check]
+    named = [Check(risk.check, when="every", cases=_cases_of(workload, risk.check)) for risk in risks if risk.check]
     planned: dict[str, tuple[str, ...]] = {}
     for check in (*workload.checks, *named):
         cases = tuple(
@@ -130,6 +129,12 @@ def _plan_checks(workload: Workload, stack: Stack, variant: Variant) -> tuple[Pl
         if cases:
             planned[check.name] = tuple(dict.fromkeys((*planned.get(check.name, ()), *cases)))
     return tuple(PlannedCheck(name=name, cases=cases) for name, cases in planned.items())
+
+
+def _cases_of(workload: Workload, name: str) -> tuple[str, ...]:
+    """The cases that any declaration of a check names; () for all of them."""
+    declared = [check.cases for check in workload.checks if check.name == name]
+    return () if () in declared else tuple(dict.fromkeys(case for cases in declared for case in cases))
 
 
 def _is_due(check: Check, case: str, stack: Stack, variant: Variant) -> bool:
