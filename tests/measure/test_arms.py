@@ -81,24 +81,24 @@ def test_a_baseline_that_is_measured_at_smaller_shapes_is_no_arm() -> None:
 def test_a_control_is_its_parent_twice_and_judged_by_its_gate() -> None:
     control = plan("aa", "02-second", "01-first", "00-baseline", kind=Kind.CONTROL)
     assert names(control, GREEN) == [("parent", "02-second"), ("variant", "aa")]
-    assert refuse(control, control.cases[0], GREEN) is None
-    red = refuse(control, control.cases[0], {"02-second": gate("02-second", Outcome.FAIL)})
+    assert refuse(control, control.cases[0], GREEN, {}) is None
+    red = refuse(control, control.cases[0], {"02-second": gate("02-second", Outcome.FAIL)}, {})
     assert red is not None and red.reason is Reason.RED_GATE
 
 
 def test_a_peer_stands_against_ours_even_where_its_problem_differs() -> None:
     peer = plan("peer-jax", "02-second", "01-first", "00-baseline", kind=Kind.PEER, peer="jax")
     assert names(peer, GREEN) == [("parent", "02-second"), ("variant", "peer-jax")]
-    assert refuse(peer, peer.cases[0], {"peer-jax": gate("peer-jax", Outcome.SKIPPED)}) is None
+    assert refuse(peer, peer.cases[0], {"peer-jax": gate("peer-jax", Outcome.SKIPPED)}, {}) is None
 
 
 def test_no_speed_is_reported_on_a_red_gate_a_skip_or_no_gate() -> None:
     def reason(gates: dict[str, Validation], item: VariantPlan = FIRST) -> Reason:
-        refused = refuse(item, item.cases[0], gates)
+        refused = refuse(item, item.cases[0], gates, {})
         assert refused is not None
         return refused.reason
 
-    assert refuse(FIRST, FIRST.cases[0], {"01-first": gate("01-first", Outcome.FALLBACK)}) is None
+    assert refuse(FIRST, FIRST.cases[0], {"01-first": gate("01-first", Outcome.FALLBACK)}, {}) is None
     assert reason({"01-first": gate("01-first", Outcome.FAIL)}) is Reason.RED_GATE
     assert reason({}) is Reason.NOT_MEASURED
     crash = Failure(reason=Reason.CRASH, message="boom")
@@ -134,3 +134,13 @@ def test_a_baseline_that_is_on_record_as_slow_is_not_started_again(record: Measu
     found = names(SECOND, GREEN, {"01-first": record})
     assert (("baseline", "00-baseline") in found) is started
     assert found[-2:] == [("parent", "01-first"), ("variant", "02-second")]
+
+
+@pytest.mark.parametrize(("step_s", "refused"), [(None, True), (2.0, True), (0.5, False)])
+def test_what_is_on_record_as_slow_is_not_repeated(step_s: float | None, refused: bool) -> None:
+    control = plan("aa-baseline", "00-baseline", kind=Kind.CONTROL)
+    record = measured("00-baseline", ("variant", "00-baseline"), step_s=step_s)
+    failure = refuse(control, control.cases[0], GREEN, {"00-baseline": record})
+    assert (failure is not None) is refused
+    if failure is not None:
+        assert failure.reason is Reason.OVER_BUDGET and "over 1 s" in failure.message

@@ -147,8 +147,8 @@ def measure(workload: str, run: str, variant: str) -> None:
 
 
 def _load_measured(layout: Layout, planned: VariantPlan) -> dict[str, Measurement]:
-    """What is on record of a phase's ancestors; the graph has made it, which it hasn't for other kinds."""
-    names = planned.ancestors if planned.kind is Kind.PHASE else ()
+    """What is on record of the ancestors of a phase or a control; the graph has made it, which it hasn't for other kinds."""
+    names = planned.ancestors if planned.kind in (Kind.PHASE, Kind.CONTROL) else ()
     records = {
         name: load_made(layout.records(planned.workload, planned.run, name), "measure.json", Measurement)
         for name in names

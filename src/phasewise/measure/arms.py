@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from phasewise.model.ratios import find_arm, step_times
 from phasewise.records.measure import Measurement
-from phasewise.records.plan import Budget, Kind, PlannedCase, VariantPlan
+from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.stats import p50
@@ -27,16 +28,27 @@ Gates = Mapping[str, Validation]
 Measured = Mapping[str, Measurement]
 
 
-def refuse(plan: VariantPlan, case: PlannedCase, gates: Gates) -> Failure | None:
+def refuse(plan: VariantPlan, case: PlannedCase, gates: Gates, measured: Measured) -> Failure | None:
     """Why `plan` is not timed in `case`: no speed is reported on a red gate. None if it may be.
 
-    A control is judged by the gate of the variant that it repeats.
+    A control is judged by the gate of the variant that it repeats, and is none where that is on record as slow.
     """
     unmet = plan.skip or plan.untimed
     if unmet:
         return Failure(reason=Reason.NEEDS, message=unmet)
     subject = case.parent if plan.kind is Kind.CONTROL and case.parent else plan.variant
-    return _judge(subject, case.case, gates, unchecked=plan.kind is Kind.PEER)
+    failure = _judge(subject, case.case, gates, unchecked=plan.kind is Kind.PEER)
+    if failure is None and plan.kind is Kind.CONTROL:
+        step_s = known_step_s(measured.get(subject), case.case, subject)
+        if step_s is not None and step_s > plan.budget.slow_step_s:
+            return too_slow_to_repeat(plan)
+    return failure
+
+
+def too_slow_to_repeat(control: VariantPlan) -> Failure:
+    """Why a variant with slow steps has no control."""
+    message = f"a step takes over {control.budget.slow_step_s:g} s; an A/A control would take too long"
+    return Failure(reason=Reason.OVER_BUDGET, message=message)
 
 
 def choose_arms(
@@ -59,13 +71,11 @@ def choose_arms(
     if parent is not None:
         found.insert(0, Chosen(arm="parent", plan=parent))
     baseline = _find_baseline(case, plans, gates)
-    if (
-        plan.kind is not Kind.PEER
-        and baseline is not None
-        and baseline is not parent
-        and not (parent is not None and _is_slow(baseline, case.case, measured.get(parent.variant), plan.budget))
-    ):
-        found.insert(0, Chosen(arm="baseline", plan=baseline, spare_if_slow=True))
+    if plan.kind is not Kind.PEER and baseline is not None and baseline is not parent:
+        beside = None if parent is None else measured.get(parent.variant)
+        step_s = known_step_s(beside, case.case, baseline.variant)
+        if step_s is None or step_s <= plan.budget.slow_step_s:
+            found.insert(0, Chosen(arm="baseline", plan=baseline, spare_if_slow=True))
     return tuple(found)
 
 
@@ -86,19 +96,19 @@ def _find_baseline(case: PlannedCase, plans: Plans, gates: Gates) -> VariantPlan
     return None
 
 
-def _is_slow(baseline: VariantPlan, case: str, beside: Measurement | None, budget: Budget) -> bool:
-    """Whether the baseline is on record as slower than the budget spares, or as spared already."""
-    found = next((row for row in beside.cases if row.case == case), None) if beside is not None else None
-    arm = next((arm for arm in found.arms if arm.variant == baseline.variant), None) if found is not None else None
+def known_step_s(record: Measurement | None, case: str, variant: str) -> float | None:
+    """Seconds of a step of `variant` on record; infinity where it was too slow to be timed there, None where nothing is known."""
+    found = next((row for row in record.cases if row.case == case), None) if record is not None else None
     if found is None:
-        return False
+        return None
+    arm = next((arm for arm in found.arms if arm.variant == variant), None)
     if arm is None:
-        # it was left out there for the same reason
-        return find_arm(found, "parent") is not None
+        # not even started beside a parent, for that reason
+        return math.inf if find_arm(found, "parent") is not None else None
     times = [time for taken in step_times(found, arm.arm) for time in taken]
     if times:
-        return p50(times) > budget.slow_step_s
-    return arm.failure is None and bool(arm.first_step_s)
+        return p50(times)
+    return math.inf if arm.failure is None and arm.first_step_s else None
 
 
 def _may_run(plan: VariantPlan, case: str, gates: Gates) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from phasewise.environment import count_cores
-from phasewise.measure.arms import Chosen, Gates, Measured, Plans, choose_arms, refuse
+from phasewise.measure.arms import Chosen, Gates, Measured, Plans, choose_arms, refuse, too_slow_to_repeat
 from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import start_ahead
@@ -47,7 +47,7 @@ def measure_variant(
     `plans` and `validations` hold those of the variant and of all its ancestors, `measured` what is known of these. `machine` is the identity of this machine.
     """
     progress = to_stderr() if progress is None else progress
-    refused = {case.case: refuse(plan, case, validations) for case in plan.cases}
+    refused = {case.case: refuse(plan, case, validations, measured) for case in plan.cases}
     with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches:
         comparisons = {
             case.case: [
@@ -93,17 +93,13 @@ def _measure_case(
     if plan.kind is Kind.BASELINE and case.baseline_at:
         return _measure_scale(plan, case, root, tools)
     if case.baseline_at:
-        return _skip_control(case, 0.0, "the baseline is measured at smaller shapes only")
+        smaller = "the baseline is measured at smaller shapes only; an A/A control would take too long"
+        return CaseMeasurement(case=case.case, arms=(), skipped=Failure(reason=Reason.OVER_BUDGET, message=smaller))
     pairs = [("parent", "variant")] if any(entrant.arm == "parent" for entrant in entrants) else []
     found = sample_case(case.case, entrants, pairs, plan.budget, tools)
     if plan.kind is Kind.CONTROL and any(_is_spared(arm, found) for arm in found.arms):
-        return _skip_control(case, found.seconds, f"a step takes over {plan.budget.slow_step_s:g} s")
+        return CaseMeasurement(case=case.case, arms=(), seconds=found.seconds, skipped=too_slow_to_repeat(plan))
     return found
-
-
-def _skip_control(case: PlannedCase, seconds: float, why: str) -> CaseMeasurement:
-    too_long = Failure(reason=Reason.OVER_BUDGET, message=f"{why}; an A/A control would take too long")
-    return CaseMeasurement(case=case.case, arms=(), seconds=seconds, skipped=too_long)
 
 
 def make_entrant(chosen: Chosen, case: PlannedCase, root: Path, *, budget_from: VariantPlan, caches: Path) -> Entrant:

@@ -63,15 +63,19 @@ class Graph:
     def measure_inputs(self, wildcards: Any) -> Inputs:
         """The plan and the gates; the parent's predictions have to stand before the outcome is known.
 
-        A control has no gate of its own: it repeats a variant that has one.
+        A control has no gate of its own: it repeats a variant that has one, and whose measurement says whether it is too slow
+        for that.
         """
         plan = self._find(wildcards)
-        own = [] if plan.kind is Kind.CONTROL else [plan.variant]
+        is_control = plan.kind is Kind.CONTROL
+        own = [] if is_control else [plan.variant]
         predicted = [name for name in plan.ancestors[:1] if plan.kind is Kind.PHASE]
+        repeated = sorted({case.parent for case in plan.cases if case.parent and is_control})
+        before = [*self._files(plan, predicted, "analyse.json"), *self._files(plan, repeated, "measure.json")]
         return (
             self._base(plan, "measure.json")
             | {"gates": self._files(plan, [*own, *plan.ancestors], "validate.json")}
-            | {"predictions": self._settle(plan, "measure.json", self._files(plan, predicted, "analyse.json"))}
+            | {"before": self._settle(plan, "measure.json", before)}
         )
 
     def profile_inputs(self, wildcards: Any) -> Inputs:
