@@ -10,20 +10,19 @@ from phasewise.measure.processes import start_ahead
 
 def test_all_import_before_anything_is_timed_and_no_more_than_asked_for() -> None:
     clock = Clock()
-    comparisons = {case: [entrant(clock, f"{case}-{arm}") for arm in ("parent", "variant")] for case in ("one", "two")}
-    with start_ahead(comparisons, sets=3, most=8) as ahead:
-        # three sets of both arms of the first, what is left of eight for the second
-        assert clock.started == 8
-        assert [clock.count(name, "wait") for name in ("one-parent", "one-variant", "two-parent", "two-variant")] == [
-            3,
-            3,
-            2,
-            0,
-        ]
-        parent = ahead["two"][0]
-        drivers = [parent.start() for _ in range(3)]
-        # the third is a fresh one
-        assert clock.started == 9 and clock.count("two-parent", "wait") == 2
+    comparisons = {
+        case: [entrant(clock, f"{case}-{arm}") for arm in ("parent", "variant")] for case in ("one", "two", "three")
+    }
+    with start_ahead(comparisons, sets=3, most=14) as ahead:
+        # three sets of both arms of the first two; a part of the third would only make the others wait
+        assert clock.started == 12
+        waited = [clock.count(f"{case}-{arm}", "wait") for case in comparisons for arm in ("parent", "variant")]
+        assert waited == [3, 3, 3, 3, 0, 0]
+        drivers = [ahead[case][0].start() for case in ("two", "two", "two", "three")]
+        assert clock.started == 13
+        # beyond those that were started ahead there are fresh ones
+        drivers.append(ahead["two"][0].start())
+        assert clock.started == 14
         for driver in drivers:
             driver.close()
     assert not clock.alive

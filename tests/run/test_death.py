@@ -31,7 +31,7 @@ def test_an_interpreter_that_crashes_says_in_which_calls(tmp_path: Path) -> None
 
 
 def test_what_a_library_said_last_is_kept_beside_where_it_crashed() -> None:
-    log = 'CUDA error: out of memory\nFatal Python error: Aborted\n\nCurrent thread 0x1 (most recent call first):\n  File "/a/b.py", line 3 in run\n\nExtension modules: x (total: 1)\n'
+    log = 'CUDA error: out of memory\nFatal Python error: Aborted\n\nThread 0x2 (most recent call first):\n  File "/a/c.py", line 9 in wait\n\nCurrent thread 0x1 (most recent call first):\n  File "/a/b.py", line 3 in run\n\nExtension modules: x (total: 1)\n'
     found = describe_exit(-signal.SIGABRT, log)
     assert (found.reason, found.message) == (
         Reason.OUT_OF_MEMORY,

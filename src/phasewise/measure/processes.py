@@ -24,8 +24,7 @@ class Processes:
     def start(self, arm: str, entrant: Entrant, sets: int) -> None:
         """Begin the next process of `arm`, and with it those of the sets to come: of `sets` in all, so many as import at a time."""
         waiting = self.waiting.setdefault(arm, [])
-        # a group holds a port, and what is borrowed needs no start
-        at_once = 1 if entrant.ranks > 1 or entrant.warmed is not None else max(1, min(sets, AHEAD))
+        at_once = 1 if _starts_alone(entrant) else max(1, min(sets, AHEAD))
         waiting += [entrant.start() for _ in range(at_once - len(waiting))]
         self.running[arm] = waiting.pop(0)
 
@@ -50,26 +49,37 @@ class Processes:
 def start_ahead(
     comparisons: Mapping[str, Sequence[Entrant]], sets: int, most: int
 ) -> Iterator[dict[str, list[Entrant]]]:
-    """The same entrants, with processes of `sets` sets that have imported already: `most` in all, those of the first ones first.
+    """The same entrants, with processes of `sets` sets that have imported already: those of the first comparisons, `most` in all.
 
     The imports of one comparison then wait for none of another, and none of them runs while something is timed.
     """
     stocks: list[list[ArmDriver]] = []
 
-    def stock(entrant: Entrant) -> Entrant:
-        # as in `Processes.start`
-        alone = entrant.ranks > 1 or entrant.warmed is not None
-        count = 0 if alone else min(sets, most - sum(map(len, stocks)))
-        stocks.append([entrant.start() for _ in range(count)])
-        return replace(entrant, start=_draw(stocks[-1], entrant))
+    def stock(entrants: Sequence[Entrant]) -> list[Entrant]:
+        started = sum(map(len, stocks))
+        counts = [0 if _starts_alone(entrant) else sets for entrant in entrants]
+        if started + sum(counts) > most:
+            # a part of them would only make the others wait
+            return list(entrants)
+        own: list[list[ArmDriver]] = [[] for _ in entrants]
+        stocks.extend(own)
+        for drivers, entrant, count in zip(own, entrants, counts, strict=True):
+            for _ in range(count):
+                drivers.append(entrant.start())
+        return [replace(entrant, start=_draw(drivers, entrant)) for entrant, drivers in zip(entrants, own, strict=True)]
 
     try:
-        ahead = {name: [stock(entrant) for entrant in entrants] for name, entrants in comparisons.items()}
+        ahead = {name: stock(entrants) for name, entrants in comparisons.items()}
         for drivers in stocks:
             drivers[:] = filter(_is_ready, drivers)
         yield ahead
     finally:
         _close([driver for drivers in stocks for driver in drivers])
+
+
+def _starts_alone(entrant: Entrant) -> bool:
+    """A group holds a port, and what is borrowed needs no start."""
+    return entrant.ranks > 1 or entrant.warmed is not None
 
 
 def _draw(stock: list[ArmDriver], entrant: Entrant) -> Callable[[], ArmDriver]:

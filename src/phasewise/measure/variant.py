@@ -27,6 +27,8 @@ from phasewise.run.death import ProcessFailed
 from phasewise.run.session import Session, target_case
 from phasewise.store import digest
 
+# processes that import before anything is timed
+AHEAD_A_CORE = 2
 # blocks at each of the smaller shapes of a slow baseline
 SCALE_BLOCKS = 5
 
@@ -58,7 +60,7 @@ def measure_variant(
             # what is measured at smaller shapes has no arms
             if refused[case.case] is None and not case.baseline_at
         }
-        with start_ahead(comparisons, plan.budget.min_sets, count_cores()) as ahead:
+        with start_ahead(comparisons, plan.budget.min_sets, AHEAD_A_CORE * count_cores()) as ahead:
             cases = tuple(
                 _measure_case(plan, case, refused[case.case], ahead.get(case.case, ()), root, progress)
                 for case in plan.cases

@@ -65,9 +65,9 @@ def describe_exit(code: int, stderr: str) -> Failure:
 def _split_off_stack(stderr: str) -> tuple[str, str]:
     """What was printed before the interpreter's last words, and the innermost calls that these name."""
     log, fatal, dump = stderr.partition("Fatal Python error: ")
-    # of the thread that died
-    _, _, stack = dump.partition("(most recent call first):")
-    calls = [FRAME.fullmatch(line.strip()) for line in stack.strip().splitlines()[:FRAMES]]
+    # of the thread that died, which is not always the first
+    _, _, stack = dump.partition("Current thread")[2].partition("\n")
+    calls = [FRAME.fullmatch(line.strip()) for line in stack.splitlines()[:FRAMES]]
     where = [f"{call['name']} ({Path(call['file']).name}:{call['line']})" for call in calls if call]
     return (log, ", called by ".join(where)) if fatal else (stderr, "")
 
