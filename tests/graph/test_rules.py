@@ -85,12 +85,16 @@ def test_a_login_node_plans_for_the_machine_on_record_that_it_names(tmp_path):
     # the cluster's executor is a package of its own; a dry one stands in for it
     assert profile.pop("executor") == "slurm"
     (tmp_path / "profile.yaml").write_text(yaml.safe_dump(profile))
-    done = project.run("--executor", "dryrun", "--profile", str(tmp_path), PHASEWISE_MACHINE="h200")
+    done = project.run("--executor", "dryrun", "--profile", str(tmp_path), "--cores", "16", PHASEWISE_MACHINE="h200")
     assert "slurm_partition=gpu" in done.stderr
     assert "profiles/records/layout/tiny-h200/01-columns/measure.json" in done.stderr
     assert "tiny-cpu" not in done.stderr
-    # a job on a node of its own asks for a GPU there
-    assert all("gpu=1" in block for block in done.stderr.split("\nrule ") if block.startswith("validate"))
+    # a job on a node of its own asks for a GPU and cores there
+    assert all(
+        "gpu=1" in block and "threads: 16" in block
+        for block in done.stderr.split("\nrule ")
+        if block.startswith("validate")
+    )
 
 
 def test_beside_a_gpu_gates_share_it_and_come_before_what_is_timed(tmp_path):

@@ -37,13 +37,14 @@ from phasewise.profile.rework import Rework, price_rework
 from phasewise.profile.scrub import pack_trace, scrub_trace
 from phasewise.profile.timeline import Frame, choose_frame, find_regions, frame_steps, summarise
 from phasewise.profile.tools import relative
-from phasewise.profile.trace import KERNEL, Trace, no_collection, parse_trace
+from phasewise.profile.trace import KERNEL, Trace, parse_trace
 from phasewise.records.base import Scalar
 from phasewise.records.machine import Machine, Sensors
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.profile import Capture, CaseProfile, Count, Memory, Probe
 from phasewise.records.verdict import Failure, Reason
 from phasewise.run.case import OpenCase, find_case, open_case
+from phasewise.run.garbage import no_collection
 from phasewise.run.sensors import open_gpu
 from phasewise.store import write_bytes
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import gzip
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import msgspec
 
 from phasewise.profile.intervals import Interval
+from phasewise.run.garbage import no_collection
 
 STEP = "ProfilerStep#"
 # what runs on the device
@@ -99,18 +98,6 @@ class Trace:
     def launch_of(self, event: Event) -> Event | None:
         """The call on the host that launched a device event."""
         return None if event.correlation is None else self.launches.get(event.correlation)
-
-
-@contextlib.contextmanager
-def no_collection() -> Iterator[None]:
-    """A trace is millions of objects without a cycle: to look for garbage among them takes as long as to read them."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 def read_trace(path: Path) -> dict[str, Any]:

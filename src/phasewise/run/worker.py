@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from phasewise.run.channel import Channel
 from phasewise.run.death import describe_exception
+from phasewise.run.garbage import no_collection
 from phasewise.run.target import load_target
 
 # prctl(2)
@@ -37,7 +37,7 @@ def main(read_fd: int, write_fd: int) -> None:
     message = channel.receive()
     if message is not None and message["command"] == "import":
         # the slow part of a start, done while the processes of other arms do theirs
-        with _importing():
+        with no_collection():
             import phasewise.run.held  # noqa: F401
         channel.send({"answer": None})
 
@@ -84,19 +84,9 @@ def _call(target: str, payload: Any, memory_bytes: int | None) -> Any:
         from phasewise.run.memory import limit_memory
 
         limit_memory(memory_bytes, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    with _importing():
+    with no_collection():
         function = load_target(target)
     return function(payload)
-
-
-@contextlib.contextmanager
-def _importing() -> Iterator[None]:
-    """Looking for garbage among modules finds none, and is a fifth of the time in which torch is imported."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _die_with_parent() -> None:

@@ -66,11 +66,10 @@ def validate_variant(
         cases = _sanitize(plan, root, cases)
     if plan.device != "cpu" and any(map(_was_too_tight, plan.cases, cases)):
         with hold(shared=False):
-            again = tuple(
+            cases = tuple(
                 validate_case(planned) if _was_too_tight(planned, found) else found
                 for planned, found in zip(plan.cases, cases, strict=True)
             )
-        cases = again
     return Validation(
         workload=plan.workload,
         run=plan.run,

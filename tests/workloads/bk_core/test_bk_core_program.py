@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -141,14 +142,16 @@ def test_the_tuner_keeps_what_was_fastest_and_reads_no_other_gpu_s_file(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: next(names))
     tried: list[Launch] = []
 
-    def make_timer(run, launch: Launch):
+    def make_timer(call: partial[None]):
+        (launch,) = call.args
+
         def time() -> float:
             tried.append(launch)
             return 1.0 if launch.chunk == 16 else 2.0
 
         return time
 
-    monkeypatch.setattr(tuning, "_make_timer", make_timer)
+    monkeypatch.setattr(tuning, "make_timer", make_timer)
     best = tuning.tune_launch(lambda launch: None, "forward", 64, 2048, eta=1.0)
     assert best.chunk == 16
     count = len(tried)

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def tune_launch(
     usual, *others = list_candidates(batch, length, eta=eta, gradient=gradient)
     best = usual
     if others:
-        timers = [_make_timer(run, launch) for launch in (usual, *others)]
+        timers = [make_timer(partial(run, launch)) for launch in (usual, *others)]
         turns = [[time() for time in timers] for _ in range(TURNS)]
         best = choose_fastest((usual, *others), [min(times) for times in zip(*turns, strict=True)])
     _write(file, device, known | {key: list(astuple(best))})
@@ -64,10 +65,6 @@ def list_candidates(batch: int, length: int, *, eta: float, gradient: bool = Fal
             if launch not in found and batch * launch.count_parts(length) <= 1 << 16:
                 found.append(launch)
     return found
-
-
-def _make_timer(run: Callable[[Launch], Any], launch: Launch) -> Callable[[], float]:
-    return make_timer(lambda: run(launch))
 
 
 def _file_of(device: str) -> Path:
