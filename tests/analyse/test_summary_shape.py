@@ -72,6 +72,8 @@ def test_the_top_level_is_the_headline_case_and_says_what_the_records_say() -> N
     assert phase["predicted"] == {"low": 1.8, "high": 2.4, "basis": "critical-path"}
     assert phase["risks"][0]["title"] == "It <b>drifts</b>"
     assert plain["stack"]["variant"] == "01-a"
+    assert (plain["stack"]["status"], plain["stack"]["reason"]) == ("FASTER", "interval-clears-floor")
+    assert plain["parts"][0]["status"] == "FASTER"
     assert plain["targets"][0]["level"] in ("missed", "minimum")
     assert plain["peers"][0]["ratio"]["estimate"] == pytest.approx(4.0, rel=0.01)
     assert plain["peers"][0]["version"] == "1.2"
@@ -111,6 +113,19 @@ def test_the_analysis_survives_being_written_and_read() -> None:
     analysis, ledger = full_run().analyse()
     assert decode(encode(analysis), type(analysis), "test") == analysis
     assert decode(encode(ledger), type(ledger), "test") == ledger
+
+
+def test_an_analysis_without_what_may_be_claimed_of_the_stack_is_read() -> None:
+    analysis, _ = full_run().analyse()
+    plain = json.loads(encode(analysis))
+    for case in plain["cases"]:
+        del case["stack_status"], case["stack_reason"]
+        for part in case["parts"]:
+            del part["status"]
+        for row in case["rows"]:
+            del row["verdict"]["baseline_status"], row["verdict"]["baseline_reason"]
+    read = decode(json.dumps(plain).encode(), type(analysis), "test")
+    assert read.cases[0].stack_status is None and read.cases[0].stack_speedup == analysis.cases[0].stack_speedup
 
 
 def test_the_same_records_give_the_same_bytes() -> None:

@@ -66,6 +66,19 @@ def test_the_headline_is_the_stack_of_the_first_case_with_its_interval(documents
     assert text.index("Headline case <code>forward") < text.index("Case <code>train-<wbr>step")
 
 
+def test_a_headline_that_is_no_claim_is_not_green_and_says_so_wherever_it_stands() -> None:
+    records = make_records()
+    assert records.analysis is not None
+    control = msgspec.structs.replace(records.cases[0].control, floor=3.618)  # type: ignore[type-var]
+    below = {"stack_status": Status.INCONCLUSIVE, "stack_reason": Reason.BELOW_FLOOR, "control": control}
+    cases = tuple(msgspec.structs.replace(case, **below) for case in records.cases)
+    changed = replace(records, analysis=msgspec.structs.replace(records.analysis, cases=cases))
+    before, text = (as_html(make_pages(one)[0]) for one in (records, changed))
+    assert '<span class="figure-value tone-good">' in before and "not a claim" not in before.lower()
+    assert '<span class="figure-value tone-warn">' in text
+    assert "differs by up to 362\xa0%" in text and text.count("(not a claim)") == len(cases)
+
+
 def test_alarms_come_before_any_table_of_results(documents: dict[str, str]) -> None:
     text = documents["index"]
     assert text.index("channels-last is SLOWER than its parent") < text.index('id="summary"')

@@ -45,6 +45,13 @@ def test_the_table_has_a_row_for_each_case_of_each_full_run(tmp_path: Path) -> N
     assert "no&#124;thing" in lines[3] and lines[3].count("|") == lines[2].count("|")
 
 
+def test_a_speed_up_that_is_no_claim_is_marked(tmp_path: Path) -> None:
+    told = json.loads(json.dumps(SUMMARY))
+    told["cases"][0]["stack"]["status"] = "INCONCLUSIVE"
+    write_summary(tmp_path).write_text(json.dumps(told))
+    assert "9.47× [9.30,\xa09.64] (not a claim) |" in make_table(tmp_path)
+
+
 def test_a_project_without_full_runs_says_so(tmp_path: Path) -> None:
     assert make_table(tmp_path) == "No full-size run is on record yet."
 

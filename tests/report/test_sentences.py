@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from phasewise.records.analyse import Finding, PeerRow, Score
+from phasewise.records.analyse import Control, Finding, PartResult, PeerRow, Score
 from phasewise.records.base import Interval
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 from phasewise.report import sentences
-from report.make import make_prediction, make_targets
+from report.make import make_case, make_prediction, make_targets
 
 GAIN = Interval(estimate=2.31, low=2.27, high=2.35)
 
@@ -49,12 +50,19 @@ def test_a_wanted_refusal_is_no_bad_news() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "words"), [((6.7, 6.6, 6.8), "We are"), ((0.8, 0.7, 0.9), "It is faster"), ((1.0, 0.9, 1.1), "Neither")]
+    ("status", "bounds", "words"),
+    [
+        (Status.SLOWER, (6.7, 6.6, 6.8), "We are"),
+        (Status.FASTER, (0.8, 0.7, 0.9), "It is faster"),
+        (Status.SAME, (1.0, 0.995, 1.005), "Neither"),
+        # the floor may not allow what the bound does
+        (Status.INCONCLUSIVE, (1.8, 1.7, 1.9), "The two can't be told apart"),
+    ],
 )
-def test_a_peer_is_judged_by_the_bound_and_not_by_the_estimate(bounds: tuple[float, float, float], words: str) -> None:
+def test_a_peer_is_told_by_its_verdict(status: Status, bounds: tuple[float, float, float], words: str) -> None:
     estimate, low, high = bounds
     row = PeerRow(
-        name="other", version="1", variant="stack", verdict=Verdict(status=Status.SAME), validation=Outcome.PASS,
+        name="other", version="1", variant="stack", verdict=Verdict(status=status), validation=Outcome.PASS,
         ratio=Interval(estimate=estimate, low=low, high=high),
     )  # fmt: skip
     assert sentences.peer(row).startswith(words)
@@ -73,6 +81,39 @@ def test_a_target_without_a_value_gives_its_reason() -> None:
     assert told[1] == "10.4× [10.2,\xa010.6]"
     assert told[2] == "46\xa0%"
     assert told[3] == "the check did not run at this size"
+
+
+def test_a_target_that_no_claim_reaches_gives_value_and_reason() -> None:
+    missed = msgspec.structs.replace(make_targets()[1], level=Level.MISSED, reason="no gain can be claimed")
+    assert sentences.target(missed) == "10.4× [10.2,\xa010.6]; no gain can be claimed"
+
+
+def test_a_part_that_ends_in_no_claim_says_so() -> None:
+    part = PartResult(part="one", variant="a", speedup=GAIN, level=Level.NONE, status=Status.INCONCLUSIVE)
+    assert "can't be told from the baseline, 2.31×" in sentences.part_sentence(part)
+    assert "2.31× [2.27,\xa02.35] as fast" in sentences.part_sentence(
+        msgspec.structs.replace(part, status=Status.FASTER)
+    )
+
+
+def test_the_headline_says_why_its_number_is_no_claim() -> None:
+    case = make_case("forward")
+    assert (sentences.headline_tone(case), sentences.no_claim(case)) == ("good", "")
+    control = Control(variant="a", ratio=None, floor=3.618, covers_zero=False)
+    for status, reason, floor, tone, words in (
+        (Status.SLOWER, Reason.INTERVAL_CLEARS_FLOOR, control, "bad", ""),
+        (Status.BASELINE, Reason.NONE, control, "warn", ""),
+        (Status.SAME, Reason.WITHIN_ONE_PERCENT, control, "warn", "Not a gain: the whole interval"),
+        (Status.INCONCLUSIVE, Reason.BELOW_FLOOR, control, "warn", "Not a claim: the A/A control of this case differs by up to 362\xa0%."),
+        (Status.INCONCLUSIVE, Reason.BELOW_FLOOR, None, "warn", "Not a claim: without an A/A control"),
+        (Status.INCONCLUSIVE, Reason.NEIGHBOUR, control, "warn", "Not a claim: other processes were busy"),
+        (None, Reason.NONE, control, "warn", "Not a claim: the analysis on record"),
+    ):  # fmt: skip
+        told = msgspec.structs.replace(
+            case, stack_status=status, stack_reason=reason, control=floor, baseline_control=None
+        )
+        assert sentences.headline_tone(told) == tone, status
+        assert sentences.no_claim(told).startswith(words) and bool(words) == bool(sentences.no_claim(told)), status
 
 
 @pytest.mark.parametrize(("covered", "words"), [(True, "inside"), (False, "outside"), (None, "not scored")])

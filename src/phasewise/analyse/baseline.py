@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from phasewise.analyse.compare import Estimates, Key
+from phasewise.analyse.compare import Comparison, Estimates, Key, chain
 from phasewise.analyse.shelf import Shelf, find_parent_arm
 from phasewise.records.measure import ScalePoint
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
-from phasewise.stats import RatioEstimate, chain_ratios, trimmed_mean
+from phasewise.stats import RatioEstimate, trimmed_mean
 from phasewise.stats.ratio import make_estimate, satterthwaite
 
 # per-item times of the two shapes may differ by so much and still be called linear
@@ -38,7 +38,7 @@ class PerItem:
 class OverBaseline:
     """A speed-up over the baseline, and whether it is a product."""
 
-    ratio: RatioEstimate
+    comparison: Comparison
     chained: bool
 
 
@@ -123,7 +123,7 @@ def over_baseline(
 
     `verdicts`: those of the gate; a link through a variant that may not tell its speed does not count.
     """
-    links: list[RatioEstimate] = []
+    links: list[Comparison] = []
     case, variant = key
     seen: set[str] = set()
     root = verdicts.get((case, shelf.baseline))
@@ -137,15 +137,15 @@ def over_baseline(
         direct = estimates.over_baseline.get((case, variant))
         found = estimates.comparisons.get((case, variant))
         if direct is None and found is not None and found.against == shelf.baseline:
-            direct = found.ratio
+            direct = found
         if direct is not None:
             links.append(direct)
-            return OverBaseline(ratio=chain_ratios(links), chained=len(links) > 1)
+            return OverBaseline(comparison=chain(links), chained=len(links) > 1)
         ratio = over_parent(shelf, estimates, (case, variant))
         if not isinstance(ratio, RatioEstimate):
             return None
-        links.append(ratio)
+        links.append(found or Comparison(against=shelf.baseline, ratio=ratio))
         if found is None:
-            return OverBaseline(ratio=chain_ratios(links), chained=True)
+            return OverBaseline(comparison=chain(links), chained=True)
         variant = found.against
     return None

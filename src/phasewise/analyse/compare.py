@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phasewise.analyse.samples import Sets, neighbour_effect, step_logs
@@ -25,6 +25,7 @@ from phasewise.stats import (
     Modes,
     RatioEstimate,
     StopRules,
+    chain_ratios,
     estimate_ratio,
     find_modes,
     measure_level,
@@ -43,12 +44,12 @@ class Comparison:
     # time per item of `against` over that of the variant
     ratio: RatioEstimate
     # the same in clock cycles, where clocks are known
-    cycles: RatioEstimate | None
-    modes: Modes | None
-    dropped: float
+    cycles: RatioEstimate | None = None
+    modes: Modes | None = None
+    dropped: float = 0.0
     # share of the rounds with busy neighbours, and the log-ratio that they can fake
-    neighbours: tuple[float, float]
-    rounds: int
+    neighbours: tuple[float, float] = (0.0, 0.0)
+    rounds: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class Estimates:
 
     comparisons: Mapping[Key, Comparison]
     # the same rounds against the baseline, where it ran in them
-    over_baseline: Mapping[Key, RatioEstimate]
+    over_baseline: Mapping[Key, Comparison]
     # seconds a step, as an estimate on the log scale
     times: Mapping[Key, RatioEstimate]
 
@@ -70,27 +71,61 @@ def estimate_all(shelf: Shelf) -> Estimates:
         for case in record.cases
         if shelf.is_here(variant) and case.rounds
     }
-    pairs = {key: pair for key, case in measured.items() if (pair := _pair(case)) is not None}
+    pairs = {
+        key: pair for key, case in measured.items() if (pair := _pair(case, "parent", "twin", "baseline")) is not None
+    }
     levels = [measure_level(sets) for _, sets in pairs.values()]
     times = {key: step_logs(case, "variant") for key, case in measured.items()}
     times = {key: sets for key, sets in times.items() if sets}
     time_levels = [measure_level(sets) for sets in times.values()]
     rules = {key: _rules(shelf, key[1], case) for key, case in measured.items()}
-    over_baseline = {}
-    for key, case in measured.items():
-        sets = _over_baseline(shelf, key, case)
-        if sets:
-            over_baseline[key] = estimate_ratio(sets, between=pool_like(sets, levels), rules=rules[key])
-    return Estimates(
-        comparisons={
+    timed = {key: case for key, case in measured.items() if shelf.row(key[1]).kind is not Kind.CONTROL}
+    beside = {key: pair for key, case in timed.items() if (pair := _pair(case, "baseline")) is not None}
+    comparisons, over_baseline = (
+        {
             key: _compare(measured[key], arm, sets, pool_like(sets, levels), rules[key])
-            for key, (arm, sets) in pairs.items()
-        },
+            for key, (arm, sets) in of.items()
+        }
+        for of in (pairs, beside)
+    )
+    return Estimates(
+        comparisons=comparisons,
         over_baseline=over_baseline,
         times={
             key: estimate_ratio(sets, between=pool_like(sets, time_levels), rules=rules[key])
             for key, sets in times.items()
         },
+    )
+
+
+def chain(links: Sequence[Comparison]) -> Comparison:
+    """The product of comparisons, each link against the variant of the next: on the log scale all effects add up."""
+    if len(links) == 1:
+        return links[0]
+    return Comparison(
+        against=links[-1].against,
+        ratio=chain_ratios([link.ratio for link in links]),
+        cycles=chain_ratios([link.cycles or link.ratio for link in links])
+        if any(link.cycles for link in links)
+        else None,
+        modes=_add_modes(links),
+        dropped=max(link.dropped for link in links),
+        neighbours=(max(link.neighbours[0] for link in links), sum(link.neighbours[1] for link in links)),
+        rounds=min(link.rounds for link in links),
+    )
+
+
+def _add_modes(links: Sequence[Comparison]) -> Modes | None:
+    """All links in their lower mode, and all in their upper one; None where no link has two."""
+    found = [link.modes for link in links if link.modes is not None]
+    if not found:
+        return None
+    rest = sum(link.ratio.log_estimate for link in links if link.modes is None)
+    return Modes(
+        low=rest + sum(modes.low for modes in found),
+        high=rest + sum(modes.high for modes in found),
+        high_share=math.prod(modes.high_share for modes in found),
+        explained=min(modes.explained for modes in found),
     )
 
 
@@ -107,21 +142,14 @@ def _rules(shelf: Shelf, variant: str, case: CaseMeasurement) -> StopRules | Non
     return None if plan is None or case.stopped in FIXED else stop_rules(plan.budget)
 
 
-def _pair(case: CaseMeasurement) -> tuple[Arm, Sets] | None:
-    """The nearest arm that ran in the same rounds as the variant: its parent, its twin, or the baseline."""
-    for name in ("parent", "twin", "baseline"):
+def _pair(case: CaseMeasurement, *names: str) -> tuple[Arm, Sets] | None:
+    """The first of these arms that ran in the same rounds as the variant."""
+    for name in names:
         arm = find_arm(case, name)
         sets = paired_log_ratios(case, name, "variant") if arm is not None and arm.failure is None else []
         if arm is not None and sets:
             return arm, sets
     return None
-
-
-def _over_baseline(shelf: Shelf, key: Key, case: CaseMeasurement) -> Sets:
-    baseline = find_arm(case, "baseline")
-    if baseline is None or baseline.failure is not None or shelf.row(key[1]).kind is Kind.CONTROL:
-        return []
-    return paired_log_ratios(case, "baseline", "variant")
 
 
 def _compare(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from phasewise.analyse.alarms import find_machines, raise_alarms
 from phasewise.analyse.compare import Key, estimate_all
 from phasewise.analyse.control import find_floors, tell_controls
@@ -32,7 +34,7 @@ from phasewise.records.plan import Kind, RunPlan, VariantPlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
-from phasewise.records.verdict import Level, Status, Verdict
+from phasewise.records.verdict import Level, Reason, Status, Verdict
 
 # rows of the tables; peers and controls have tables of their own
 TABLED = (Kind.BASELINE, Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
@@ -108,6 +110,7 @@ def _tell_case(
     rows = [
         row for row in shelf.run_plan.variants if row.kind in TABLED and (case in row.cases or row.kind is Kind.PHASE)
     ]
+    end = _judge_end(told.verdicts, case, top)
     return CaseResult(
         case=case,
         items=work.items if work is not None else 1.0,
@@ -116,8 +119,10 @@ def _tell_case(
         floor_kind=bound.kind if bound is not None else "",
         rows=tuple(make_row(told, row, case) for row in rows),
         stack=top,
-        stack_speedup=_speedup(told.verdicts, (case, top)) if top is not None else None,
+        stack_speedup=end.over_baseline if end is not None else None,
         stack_level=join_levels(own),
+        stack_status=end.baseline_status if end is not None else None,
+        stack_reason=end.baseline_reason if end is not None else Reason.NONE,
         control=control,
         baseline_control=baseline_control,
         peers=tuple(judged.peers[case]),
@@ -128,11 +133,13 @@ def _tell_case(
 def _tell_part(judged: Judged, case: str, part: str, targets: tuple[TargetResult, ...]) -> PartResult:
     variant = judged.parts[(case, part)]
     own = [target for target in targets if target.case == case and target.part == part]
+    end = _judge_end(judged.verdicts, case, variant)
     return PartResult(
         part=part,
         variant=variant,
-        speedup=_speedup(judged.verdicts, (case, variant)) if variant is not None else None,
+        speedup=end.over_baseline if end is not None else None,
         level=join_levels(own),
+        status=end.baseline_status if end is not None else None,
     )
 
 
@@ -149,11 +156,15 @@ def _find_end(shelf: Shelf, verdicts: Mapping[Key, Verdict], case: str, part: st
     return None
 
 
-def _speedup(verdicts: Mapping[Key, Verdict], key: Key) -> Interval | None:
-    verdict = verdicts[key]
+def _judge_end(verdicts: Mapping[Key, Verdict], case: str, variant: str | None) -> Verdict | None:
+    """The verdict of the end of a stack, if it has a speed-up over the baseline; the baseline's own is 1."""
+    if variant is None:
+        return None
+    verdict = verdicts[(case, variant)]
     if verdict.status is Status.BASELINE:
-        return Interval(estimate=1.0, low=1.0, high=1.0)
-    return verdict.over_baseline
+        one = Interval(estimate=1.0, low=1.0, high=1.0)
+        return msgspec.structs.replace(verdict, over_baseline=one, baseline_status=Status.BASELINE)
+    return verdict if verdict.over_baseline is not None else None
 
 
 def _peer_rows(told: Told, case: str) -> tuple[PeerRow, ...]:

@@ -70,7 +70,7 @@ def _case(case: CaseResult, tier: str) -> dict[str, Any]:
         "baseline": _baseline(baseline) if baseline is not None else None,
         "phases": [_phase(row, tier) for row in case.rows if row.kind is Kind.PHASE],
         "ablations": [_phase(row, tier) for row in case.rows if row.kind in (Kind.WITHOUT, Kind.ONLY)],
-        "stack": {"variant": case.stack, "speedup": _interval(case.stack_speedup), "level": case.stack_level.value},
+        "stack": _stack(case),
         "parts": [_part(part) for part in case.parts],
         "aa": _control(case.control),
         "aa_baseline": _control(case.baseline_control),
@@ -125,8 +125,24 @@ def _phase(row: Row, tier: str) -> dict[str, Any]:
     }
 
 
+def _stack(case: CaseResult) -> dict[str, Any]:
+    return {
+        "variant": case.stack,
+        "speedup": _interval(case.stack_speedup),
+        "status": case.stack_status.value if case.stack_status is not None else None,
+        "reason": case.stack_reason.value,
+        "level": case.stack_level.value,
+    }
+
+
 def _part(part: PartResult) -> dict[str, Any]:
-    return {"part": part.part, "variant": part.variant, "speedup": _interval(part.speedup), "level": part.level.value}
+    return {
+        "part": part.part,
+        "variant": part.variant,
+        "speedup": _interval(part.speedup),
+        "status": part.status.value if part.status is not None else None,
+        "level": part.level.value,
+    }
 
 
 def _target(target: TargetResult) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Targets with what was reached: a bound counts only if the interval's cautious end reaches it."""
+"""Targets with what was reached: a bound counts only if the interval's cautious end reaches it, a gain only if it is a claim."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phasewise.analyse.verdicts import step_floor
 from phasewise.records.analyse import PeerRow, TargetResult
 from phasewise.records.base import Interval
 from phasewise.records.plan import Kind, PlannedTarget
-from phasewise.records.verdict import Level, Status, Verdict
+from phasewise.records.verdict import Level, Reason, Status, Verdict
 
 # best first
 LEVELS = (Level.STRETCH, Level.TARGET, Level.MINIMUM, Level.MISSED)
@@ -39,15 +39,26 @@ def settle_target(judged: Judged, target: PlannedTarget) -> TargetResult:
     variant, reason = _find_owner(judged, target)
     value: Interval | None = None
     unit = target.unit
+    level = Level.NONE
     if variant is not None:
         value, reason, unit = _value(judged, target, variant)
+    if value is not None:
+        ranks = _ranks(judged, variant, target.case) if target.metric == "scaling_efficiency" else 1
+        level = level_of(_include(value, 1.0 / ranks) if reason else value, target)
+        # it is of no interest where the interval alone does not reach more
+        reason = reason if level is not level_of(value, target) else ""
     return TargetResult(
         name=target.name, metric=target.metric, unit=unit, case=target.case, against=target.against,
         part=target.part, phase=target.phase,
         value=value.estimate if value else None, low=value.low if value else None, high=value.high if value else None,
         minimum=target.minimum, target=target.target, stretch=target.stretch,
-        level=level_of(value, target) if value else Level.NONE, reason=reason,
+        level=level, reason=reason,
     )  # fmt: skip
+
+
+def _include(value: Interval, no_change: float) -> Interval:
+    """What is no claim may be no change at all."""
+    return Interval(estimate=value.estimate, low=min(value.low, no_change), high=max(value.high, no_change))
 
 
 def level_of(value: Interval, target: PlannedTarget) -> Level:
@@ -99,7 +110,7 @@ def _widest(judged: Judged, case: str) -> tuple[str | None, str]:
 
 
 def _value(judged: Judged, target: PlannedTarget, variant: str) -> tuple[Interval | None, str, str]:
-    """The value, the reason where there is none, and the unit."""
+    """The value, the reason why there is none or why it is no gain that can be claimed, and the unit."""
     verdict = judged.verdicts[(target.case, variant)]
     if verdict.status not in TOLD:
         return None, f"{variant} is {verdict.status} ({verdict.reason})", target.unit
@@ -127,19 +138,33 @@ def _speedup(judged: Judged, target: PlannedTarget, variant: str, verdict: Verdi
     if target.against == "baseline":
         if verdict.status is Status.BASELINE:
             return Interval(estimate=1.0, low=1.0, high=1.0), ""
-        return (
-            verdict.over_baseline,
-            "" if verdict.over_baseline else f"{variant} has no chain of ratios to the baseline",
-        )
+        found, why = _over_baseline(variant, verdict)
+        return found, why if found else f"{variant} has no chain of ratios to the baseline"
     if target.against == "parent":
-        return verdict.over_parent, "" if verdict.over_parent else f"{variant} was not compared with its parent"
+        found, why = _over_parent(variant, verdict)
+        return found, why if found else f"{variant} was not compared with its parent"
     peer = next((row for row in judged.peers.get(target.case, ()) if row.name == target.against), None)
     if peer is None or peer.ratio is None:
         why = f"{peer.verdict.status} ({peer.verdict.reason})" if peer else f"no row in {target.case}"
         return None, f"peer {target.against}: {why}"
     if peer.variant != variant:
         return None, f"peer {target.against} was measured beside {peer.variant}, not {variant}"
-    return peer.ratio, ""
+    return peer.ratio, _unclaimed(variant, target.against, peer.verdict.status, peer.verdict.reason)
+
+
+def _over_parent(variant: str, verdict: Verdict) -> tuple[Interval | None, str]:
+    return verdict.over_parent, _unclaimed(variant, "its parent", verdict.status, verdict.reason)
+
+
+def _over_baseline(variant: str, verdict: Verdict) -> tuple[Interval | None, str]:
+    return verdict.over_baseline, _unclaimed(variant, "the baseline", verdict.baseline_status, verdict.baseline_reason)
+
+
+def _unclaimed(variant: str, against: str, status: Status | None, reason: Reason) -> str:
+    """Why a ratio is no gain; nothing where it is one, or its opposite."""
+    if status in (Status.FASTER, Status.SLOWER):
+        return ""
+    return f"no gain can be claimed: {variant} over {against} is {status} ({reason})"
 
 
 def _scaling(judged: Judged, case: str, variant: str, verdict: Verdict) -> tuple[Interval | None, str]:
@@ -149,10 +174,11 @@ def _scaling(judged: Judged, case: str, variant: str, verdict: Verdict) -> tuple
         return None, f"{variant} runs on one rank"
     measured = judged.shelf.measurement(variant, case)
     parent = find_parent_arm(measured) if measured is not None else None
-    speedup = verdict.over_parent if parent is not None and parent.ranks == 1 else verdict.over_baseline
+    over = _over_parent if parent is not None and parent.ranks == 1 else _over_baseline
+    speedup, why = over(variant, verdict)
     if speedup is None:
         return None, f"{variant} was not compared with one rank"
-    return Interval(estimate=speedup.estimate / ranks, low=speedup.low / ranks, high=speedup.high / ranks), ""
+    return Interval(estimate=speedup.estimate / ranks, low=speedup.low / ranks, high=speedup.high / ranks), why
 
 
 def _metric(judged: Judged, target: PlannedTarget, variant: str) -> tuple[Interval | None, str, str]:

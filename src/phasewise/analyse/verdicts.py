@@ -15,11 +15,13 @@ from phasewise.analyse.shelf import Shelf, find_parent_arm
 from phasewise.model.ratios import dropped_share
 from phasewise.records.plan import Kind
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
-from phasewise.stats import UNMEASURED_FLOOR, Conditions, RatioEstimate, decide_status, holm, p_value
+from phasewise.stats import UNMEASURED_FLOOR, Conditions, Decision, RatioEstimate, decide_status, holm, p_value
 from phasewise.stats.verdict import MOST_DROPPED
 
 # comparisons that make a claim: a control makes none
 CLAIMING = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY, Kind.PEER)
+# what has a speed-up over the baseline
+STACKED = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
 
 
 def judge_all(shelf: Shelf, estimates: Estimates, floors: Mapping[str, float]) -> dict[Key, Verdict]:
@@ -38,9 +40,8 @@ def judge_all(shelf: Shelf, estimates: Estimates, floors: Mapping[str, float]) -
             verdict = _judge_parent(estimates, key, gates) or _judge_speed(
                 shelf, estimates, key, ratios[key], floors.get(key[0]), adjusted.get(key)
             )
-            verdict = _add_baseline(shelf, estimates, key, gates, verdict)
         verdicts[key] = verdict
-    return verdicts
+    return verdicts | _judge_over_baseline(shelf, estimates, floors, gates, ratios, verdicts)
 
 
 def step_floor(shelf: Shelf, variant: str, case: str) -> Floor | None:
@@ -94,13 +95,7 @@ def _judge_speed(
     if ratio is None:
         return _judge_alone(shelf, variant, case)
     found = estimates.comparisons.get(key)
-    decision = decide_status(
-        ratio,
-        aa_floor=floor,
-        adjusted_p=adjusted,
-        cycles=found.cycles if found is not None else None,
-        conditions=_conditions(found, ratio),
-    )
+    decision = _decide(ratio, found, floor, adjusted)
     numbers = {
         "rounds": float(ratio.rounds),
         "sets": float(ratio.sets),
@@ -118,6 +113,16 @@ def _judge_speed(
         reason=Reason(decision.reason),
         numbers={name: value for name, value in numbers.items() if value is not None and math.isfinite(value)},
         over_parent=to_interval(ratio),
+    )
+
+
+def _decide(ratio: RatioEstimate, found: Comparison | None, floor: float | None, adjusted: float | None) -> Decision:
+    return decide_status(
+        ratio,
+        aa_floor=floor,
+        adjusted_p=adjusted,
+        cycles=found.cycles if found is not None else None,
+        conditions=_conditions(found, ratio),
     )
 
 
@@ -167,15 +172,34 @@ def _failure_of(shelf: Shelf, variant: str, case: str) -> Failure | None:
     return arm.failure if arm is not None else None
 
 
-def _add_baseline(
-    shelf: Shelf, estimates: Estimates, key: Key, gates: Mapping[Key, Verdict | None], verdict: Verdict
-) -> Verdict:
-    if shelf.row(key[1]).kind in (Kind.BASELINE, Kind.CONTROL, Kind.PEER):
-        return verdict
-    found = over_baseline(shelf, estimates, key, gates)
-    if found is None:
-        return verdict
-    return msgspec.structs.replace(verdict, over_baseline=to_interval(found.ratio), chained=found.chained)
+def _judge_over_baseline(
+    shelf: Shelf,
+    estimates: Estimates,
+    floors: Mapping[str, float],
+    gates: Mapping[Key, Verdict | None],
+    ratios: Mapping[Key, RatioEstimate | Failure | None],
+    verdicts: Mapping[Key, Verdict],
+) -> dict[Key, Verdict]:
+    """The verdicts of what stands on the baseline, with the speed-up over it and what may be claimed of that."""
+    keys = [key for key in verdicts if shelf.row(key[1]).kind in STACKED]
+    found = {key: over for key in keys if (over := over_baseline(shelf, estimates, key, gates)) is not None}
+    # a ratio that was judged as the one over the parent keeps its word
+    apart = {key: over.comparison.ratio for key, over in found.items() if over.comparison.ratio != ratios.get(key)}
+    adjusted = dict(zip(apart, holm([p_value(ratio) for ratio in apart.values()]), strict=True))
+    judged = {}
+    for key, over in found.items():
+        status, reason = verdicts[key].status, verdicts[key].reason
+        if key in apart:
+            decision = _decide(apart[key], over.comparison, floors.get(key[0]), adjusted[key])
+            status, reason = Status(decision.status), Reason(decision.reason)
+        judged[key] = msgspec.structs.replace(
+            verdicts[key],
+            over_baseline=to_interval(over.comparison.ratio),
+            chained=over.chained,
+            baseline_status=status,
+            baseline_reason=reason,
+        )
+    return judged
 
 
 def _claims(shelf: Shelf, key: Key) -> bool:

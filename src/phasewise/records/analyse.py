@@ -5,7 +5,7 @@ from __future__ import annotations
 from phasewise.records.base import SCHEMA, Bytes, Interval, Joules, Quantity, Record, Scalar, Seconds
 from phasewise.records.plan import Kind
 from phasewise.records.validate import Outcome
-from phasewise.records.verdict import Level, Verdict
+from phasewise.records.verdict import Level, Reason, Status, Verdict
 
 
 class Finding(Record, frozen=True, kw_only=True):
@@ -193,7 +193,7 @@ class TargetResult(Record, frozen=True, kw_only=True):
     target: float | None
     stretch: float | None
     level: Level
-    # why there is no value
+    # why there is no value, or what keeps it from a higher level
     reason: str = ""
 
 
@@ -205,6 +205,8 @@ class PartResult(Record, frozen=True, kw_only=True):
     # over the baseline
     speedup: Interval | None
     level: Level
+    # what may be claimed of it
+    status: Status | None = None
 
 
 class CaseResult(Record, frozen=True, kw_only=True):
@@ -220,6 +222,9 @@ class CaseResult(Record, frozen=True, kw_only=True):
     stack: str | None
     stack_speedup: Interval | None
     stack_level: Level
+    # what the A/A floor of this case allows to claim of the speed-up; None where there is none
+    stack_status: Status | None = None
+    stack_reason: Reason = Reason.NONE
     control: Control | None
     baseline_control: Control | None = None
     peers: tuple[PeerRow, ...] = ()

@@ -86,3 +86,6 @@ class Verdict(Record, frozen=True, kw_only=True):
     # the same over the baseline; `chained` when it is a product of ratios
     over_baseline: Interval | None = None
     chained: bool = False
+    # what may be claimed of it, decided as `status` is
+    baseline_status: Status | None = None
+    baseline_reason: Reason = Reason.NONE

@@ -10,6 +10,7 @@ from phasewise.records.analyse import Analysis
 from phasewise.records.errors import RecordError
 from phasewise.records.plan import RunPlan
 from phasewise.report import format as show
+from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, columns
 from phasewise.report.load import row_of
 from phasewise.report.sections.common import level_cell, nothing
@@ -74,7 +75,7 @@ def _row(root: Path, workload: str, run: str, plan: RunPlan | None, analysis: An
         plan.summary if plan else show.NOTHING,
         plan.device if plan else run.partition("-")[2],
         show.ratio(speedup.estimate if speedup else None),
-        show.only_bounds(speedup),
+        show.only_bounds(speedup) + sentences.mark(case.stack_status if case else None),
         show.time_interval(row.time_s if row else None),
         show.percent(row.floor_fraction if row else None),
         level_cell(case.stack_level) if case else show.NOTHING,

@@ -9,6 +9,7 @@ from typing import Any
 from phasewise.records.base import Interval
 from phasewise.records.errors import RecordError, UserError
 from phasewise.report import format as show
+from phasewise.report import sentences
 from phasewise.report.markdown import escape
 from phasewise.store import write_bytes
 
@@ -42,7 +43,7 @@ def _numbers(case: dict[str, Any]) -> tuple[str, ...]:
     return (
         show.time_interval(_time(case.get("baseline"))),
         show.time_interval(_time(row)),
-        show.ratio_interval(_interval(stack.get("speedup"))),
+        show.ratio_interval(_interval(stack.get("speedup"))) + sentences.mark(stack.get("status")),
         show.percent(aa.get("floor")),
         f"{kept} of {len(phases)}",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from phasewise.records.analyse import Finding, PartResult, PeerRow, Prediction, Row, Score, TargetResult
+from phasewise.records.analyse import CaseResult, Finding, PartResult, PeerRow, Prediction, Row, Score, TargetResult
 from phasewise.records.base import Interval
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
@@ -121,6 +121,8 @@ def part_sentence(part: PartResult) -> str:
     """Where a part of the plan ended."""
     if part.speedup is None:
         return "No speed-up over the baseline was measured at the end of this part."
+    if part.status is Status.INCONCLUSIVE:
+        return f"After this part the stack can't be told from the baseline, {_times(part.speedup)}."
     return f"After this part the stack is {_times(part.speedup)} as fast as the baseline."
 
 
@@ -166,7 +168,11 @@ def target(result: TargetResult) -> str:
     """The evidence for a target: what was measured, or why there is nothing."""
     if result.value is None:
         return show.clean(result.reason) or "no value"
-    if result.low is None or result.high is None:
+    return "; ".join(part for part in (_measured(result), show.clean(result.reason)) if part)
+
+
+def _measured(result: TargetResult) -> str:
+    if result.value is None or result.low is None or result.high is None:
         return show.metric(result.value, result.metric, result.unit)
     interval = Interval(estimate=result.value, low=result.low, high=result.high)
     if result.unit in ("s", "x") and result.metric not in show.SHARES:
@@ -179,11 +185,14 @@ def peer(row: PeerRow) -> str:
     """A peer's outcome; its ratio is its time over ours."""
     if row.ratio is None:
         return why(row.verdict) or "No ratio was measured."
-    if row.ratio.low > 1:
+    # the status is the peer's
+    if row.verdict.status is Status.SLOWER:
         return f"We are {_times(row.ratio)} as fast."
-    if row.ratio.high < 1:
+    if row.verdict.status is Status.FASTER:
         return f"It is faster: we are {_times(row.ratio)} as fast."
-    return f"Neither is faster: {_times(row.ratio)}."
+    if row.verdict.status is Status.SAME:
+        return f"Neither is faster: {_times(row.ratio)}."
+    return f"The two can't be told apart: {_times(row.ratio)}."
 
 
 def headline(row: Row | None, speedup: Interval | None, item: str) -> str:
@@ -198,3 +207,34 @@ def headline(row: Row | None, speedup: Interval | None, item: str) -> str:
     if row.floor_fraction is not None:
         parts.append(f"{show.percent(row.floor_fraction)} of the floor at the measured peaks")
     return ", ".join(parts)
+
+
+def headline_tone(case: CaseResult) -> Tone:
+    """Good or bad only where the number is a claim."""
+    if case.stack_speedup is None:
+        return ""
+    claims: dict[Status | None, Tone] = {Status.FASTER: "good", Status.SLOWER: "bad"}
+    return claims.get(case.stack_status, "warn")
+
+
+def no_claim(case: CaseResult) -> str:
+    """Why the number of the headline is no gain; nothing where it is one, or its opposite."""
+    if case.stack_speedup is None or case.stack_status in (Status.FASTER, Status.SLOWER, Status.BASELINE):
+        return ""
+    if case.stack_status is Status.SAME:
+        return f"Not a gain: {REASONS[case.stack_reason]}."
+    if case.stack_status is None:
+        return "Not a claim: the analysis on record did not hold it against the A/A control."
+    control = case.control or case.baseline_control
+    if case.stack_reason is not Reason.BELOW_FLOOR:
+        why = REASONS[case.stack_reason]
+    elif control is None or control.floor is None:
+        why = "without an A/A control only a difference of over 10\u00a0% is one"
+    else:
+        why = f"the A/A control of this case differs by up to {show.percent(control.floor)}"
+    return f"Not a claim: {why}."
+
+
+def mark(status: str | None) -> str:
+    """What follows a speed-up in a table where it is no claim."""
+    return " (not a claim)" if status == Status.INCONCLUSIVE else ""

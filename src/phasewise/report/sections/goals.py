@@ -39,7 +39,12 @@ def criteria_table(caption: str, results: Iterable[TargetResult]) -> Table:
         )
         for one in results
     )
-    return Table(caption, titles, rows, note="A level counts as reached only if the interval's bound reaches it.")
+    return Table(
+        caption,
+        titles,
+        rows,
+        note="A level counts as reached only if the interval's bound reaches it, and a gain only if it is a claim.",
+    )
 
 
 def _planned(targets: tuple[PlannedTarget, ...]) -> Table:

@@ -6,7 +6,7 @@ from phasewise.records.analyse import CaseResult
 from phasewise.records.verdict import Level
 from phasewise.report import format as show
 from phasewise.report import sentences
-from phasewise.report.blocks import Alarms, Block, Lead, Paragraph, Section, Span, Table, Tone, code, columns
+from phasewise.report.blocks import Alarms, Block, Lead, Paragraph, Section, Span, Table, code, columns
 from phasewise.report.load import RunRecords, row_of
 from phasewise.report.sections.common import level_cell, nothing, phase_link
 
@@ -29,16 +29,17 @@ def _lead(case: CaseResult) -> Lead:
     row = row_of(case, case.stack)
     speedup = case.stack_speedup
     value = show.ratio(speedup.estimate) if speedup else show.NOTHING
-    tone: Tone = "" if speedup is None else "good" if speedup.low > 1 else "bad" if speedup.high < 1 else "warn"
     chained = " The ratio is chained from ratios of neighbours." if row is not None and row.verdict.chained else ""
+    claim = sentences.no_claim(case)
     text = (
         f"{sentences.headline(row, speedup, case.item)}: case ",
         code(case.case),
         ", variant ",
         code(case.stack) if case.stack else "none",
         f".{chained}",
+        f" {claim}" if claim else "",
     )
-    return Lead(value, text, tone)
+    return Lead(value, text, sentences.headline_tone(case))
 
 
 def _cases(records: RunRecords) -> Table:
@@ -49,7 +50,7 @@ def _cases(records: RunRecords) -> Table:
             (
                 code(case.case),
                 phase_link(records, case.stack),
-                show.ratio_interval(case.stack_speedup),
+                show.ratio_interval(case.stack_speedup) + sentences.mark(case.stack_status),
                 show.time_interval(row.time_s if row else None),
                 show.rate(row.items_per_s if row else None, f"{case.item}/s"),
                 show.percent(row.floor_fraction if row else None),
@@ -66,7 +67,7 @@ def _parts(records: RunRecords) -> Table:
             part.part,
             code(case.case),
             phase_link(records, part.variant),
-            show.ratio_interval(part.speedup),
+            show.ratio_interval(part.speedup) + sentences.mark(part.status),
             level_cell(part.level),
         )
         for case in records.cases
