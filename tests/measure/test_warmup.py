@@ -31,6 +31,13 @@ def test_a_slow_step_is_made_once_more_and_is_its_own_block() -> None:
     assert warmed.warmup_steps == 2 and warmed.block_steps == 1 and clock.seconds < 31.0
 
 
+def test_a_step_that_is_slow_for_its_budget_is_its_own_block() -> None:
+    clock = Clock()
+    arm = FakeArm(clock, "slow", step_s=0.1)
+    assert warm_up(arm, Budget(slow_step_s=0.05), cold=False, now=clock.now).block_steps == 1
+    assert warm_up(arm, Budget(slow_step_s=0.15), cold=False, now=clock.now).block_steps == 5
+
+
 def test_a_first_step_that_still_compiles_does_not_make_a_program_slow() -> None:
     clock = Clock()
     arm = FakeArm(clock, "compiled", noise=0.0)

@@ -17,7 +17,7 @@ SLOW_WINDOW = 3
 WINDOW_S = 0.05
 LEAST_S = 0.3
 MOST_S = 30.0
-# a step that takes longer is a block of its own
+# a step that takes longer, or is slow for the budget, is a block of its own
 LONG_STEP_S = 0.2
 # blocks may fall short of the wanted length by this much before they are lengthened
 SLACK = 0.9
@@ -52,7 +52,7 @@ def _choose_window(step_s: float) -> int:
 
 def _choose_steps(driver: ArmDriver, step_s: float, budget: Budget, cold: bool) -> int:
     """Steps that last at least `block_s`; single steps wait for the device each, so a guess from them is too low."""
-    if cold or step_s > LONG_STEP_S:
+    if cold or step_s > min(LONG_STEP_S, budget.slow_step_s):
         return 1
     steps = max(budget.block_steps, math.ceil(budget.block_s / step_s))
     for _ in range(4):
