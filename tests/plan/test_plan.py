@@ -95,19 +95,24 @@ def test_a_case_is_exported_of_its_last_kept_variant_only(repository):
     assert plan_contract(repository, "two_cases", capture="all").variants[0].exported is None
 
 
-def test_gates_wait_for_the_baselines_alone_unless_the_reference_covers_a_sample(repository):
+def test_gates_wait_for_the_baselines_alone_unless_it_is_too_slow_to_be_followed(repository):
     run = plan_contract(repository, "alternatives", size="tiny")
     last = max((plan for plan in run.variants if plan.kind is Kind.PHASE), key=lambda plan: len(plan.ancestors))
     assert len(last.ancestors) > 1
 
-    def gates_of(*cases):
-        plan = msgspec.structs.replace(last, cases=cases)
-        graph = Graph(planned=(replace(run, variants=(plan,)),), layout=Layout(repository))
+    def gates_of(*, sampled, too_slow):
+        plan = msgspec.structs.replace(last, cases=(msgspec.structs.replace(last.cases[0], sample_items=sampled),))
+        baseline = run.variants[0]
+        if too_slow:
+            scaled = msgspec.structs.replace(baseline.cases[0], baseline_at=({"rows": 1}, {"rows": 2}))
+            baseline = msgspec.structs.replace(baseline, cases=(scaled,))
+        graph = Graph(planned=(replace(run, variants=(baseline, plan)),), layout=Layout(repository))
         names = SimpleNamespace(workload=plan.workload, run=plan.run, variant=plan.variant)
         return [Path(gate).parent.name for gate in graph.validate_inputs(names)["ancestors"]]
 
-    assert gates_of(*last.cases) == [BASELINE]
-    assert gates_of(msgspec.structs.replace(last.cases[0], sample_items=4)) == list(last.ancestors)
+    assert gates_of(sampled=None, too_slow=False) == [BASELINE]
+    assert gates_of(sampled=4, too_slow=False) == [BASELINE]
+    assert gates_of(sampled=4, too_slow=True) == list(last.ancestors)
 
 
 @pytest.mark.parametrize("capture", ["ends", "all"])

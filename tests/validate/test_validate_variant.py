@@ -11,6 +11,7 @@ import pytest
 
 from phasewise.records.validate import CaseValidation, Guard, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
+from phasewise.run import together
 from phasewise.run.rendezvous import rank_environments
 from phasewise.store import decode, digest, encode
 from phasewise.validate import validate_variant, variant
@@ -60,7 +61,7 @@ def test_a_planned_skip_starts_no_process():
 
 
 def test_cases_run_side_by_side_on_a_gpu_and_one_that_was_too_tight_runs_again_alone(monkeypatch):
-    monkeypatch.setattr(variant, "count_cores", lambda: 8)
+    monkeypatch.setattr(together, "count_cores", lambda: 8)
     cases = ("product", "resident")
     plan = msgspec.structs.replace(make_plan("gated.py", HERE, cases=cases), device="h200")
     both, tries = threading.Barrier(2, timeout=10), []
@@ -99,7 +100,7 @@ def test_a_gate_that_was_too_tight_beside_those_of_other_variants_has_the_gpu_fo
 
 
 def test_a_case_that_ran_out_of_a_cap_of_its_own_is_not_run_again(monkeypatch):
-    monkeypatch.setattr(variant, "count_cores", lambda: 8)
+    monkeypatch.setattr(together, "count_cores", lambda: 8)
     plan = msgspec.structs.replace(make_plan("gated.py", HERE, cases=("product", "resident")), device="h200")
     capped = tuple(msgspec.structs.replace(planned, memory_limit_bytes=1 << 30) for planned in plan.cases)
     tries = []
@@ -119,16 +120,21 @@ def test_the_baselines_record_is_the_yardstick_of_the_others():
     assert record.cases[0].message == "00-baseline None"
 
 
+@pytest.mark.parametrize("too_slow", [False, True])
 @pytest.mark.parametrize(
-    ("outcome", "chosen"), [(Outcome.PASS, "01-first"), (Outcome.FALLBACK, "01-first"), (Outcome.FAIL, "00-baseline")]
+    ("outcome", "chosen"), [(Outcome.PASS, "01-first"), (Outcome.FALLBACK, "01-first"), (Outcome.FAIL, "02-second")]
 )
-def test_a_sampled_case_is_compared_with_its_nearest_validated_ancestor(outcome, chosen):
+def test_a_sampled_case_is_compared_with_the_baseline_else_with_the_first_that_passed(outcome, chosen, too_slow):
     baseline = make_baseline("gated.py", HERE, cases=("sampled",), size="full")
-    first = plan_of("sampled", variant="01-first")
-    plan = plan_of("sampled", variant="02-second", ancestors=("01-first", "00-baseline"))
-    known = {"00-baseline": record_of(baseline), "01-first": record_of(first, outcome)}
-    record = stage(plan, known, {"00-baseline": baseline, "01-first": first}, passed)
-    assert record.cases[0].message.endswith(chosen)
+    if too_slow:
+        scaled = msgspec.structs.replace(baseline.cases[0], baseline_at=({"rows": 10}, {"rows": 20}))
+        baseline = msgspec.structs.replace(baseline, cases=(scaled,))
+    first, second = (plan_of("sampled", variant=name) for name in ("01-first", "02-second"))
+    plan = plan_of("sampled", variant="03-third", ancestors=("02-second", "01-first", "00-baseline"))
+    plans = {"00-baseline": baseline, "01-first": first, "02-second": second}
+    known = {name: record_of(one) for name, one in plans.items()} | {"01-first": record_of(first, outcome)}
+    record = stage(plan, known, plans, passed)
+    assert record.cases[0].message.endswith(chosen if too_slow else "00-baseline")
 
 
 def test_a_baseline_too_slow_for_its_shape_is_validated_at_a_smaller_one_and_follows_nobody():

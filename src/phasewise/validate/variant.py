@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from phasewise.environment import count_cores
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.run.isolated import run_isolated
+from phasewise.run.together import count_at_once, was_too_tight
 from phasewise.store import digest
 from phasewise.validate.group import run_group
 from phasewise.validate.outcomes import conclude, failed_case, find_validation, is_sound, skipped_case
@@ -24,8 +24,6 @@ from phasewise.validate.sanitizer import run_sanitizer
 
 # the float64 reference on a CPU, the variant, its guards, and its checks may each take as long as a worker
 TIMEOUTS = 4
-# a case has so many cores, where several run side by side
-CORES_A_CASE = 4
 
 # keeps jobs off the GPU: measurements if `shared`, else all
 Hold = Callable[..., AbstractContextManager[None]]
@@ -61,13 +59,13 @@ def validate_variant(
         return one(_scale_down(plan, planned), planned.case, root, baseline, ancestor)
 
     with hold(shared=True):
-        with ThreadPoolExecutor(_count_at_once(plan)) as pool:
+        with ThreadPoolExecutor(count_at_once(plan)) as pool:
             cases = tuple(pool.map(validate_case, plan.cases))
         cases = _sanitize(plan, root, cases)
-    if plan.device != "cpu" and any(map(_was_too_tight, plan.cases, cases)):
+    if plan.device != "cpu" and any(map(was_too_tight, plan.cases, (found.failure for found in cases))):
         with hold(shared=False):
             cases = tuple(
-                validate_case(planned) if _was_too_tight(planned, found) else found
+                validate_case(planned) if was_too_tight(planned, found.failure) else found
                 for planned, found in zip(plan.cases, cases, strict=True)
             )
     return Validation(
@@ -85,19 +83,6 @@ def validate_variant(
 @contextlib.contextmanager
 def _hold_nothing(*, shared: bool) -> Iterator[None]:
     yield
-
-
-def _count_at_once(plan: VariantPlan) -> int:
-    """Cases that run side by side: most of a gate is the float64 reference, on a few cores, and nothing is timed."""
-    if plan.device == "cpu" or plan.ranks > 1:
-        return 1
-    return max(1, min(len(plan.cases), count_cores() // CORES_A_CASE))
-
-
-def _was_too_tight(planned: PlannedCase, found: CaseValidation) -> bool:
-    """Whether the case may only have lacked memory for the others beside it; a cap of its own is no one else's fault."""
-    out = found.failure is not None and found.failure.reason is Reason.OUT_OF_MEMORY
-    return out and planned.memory_limit_bytes is None
 
 
 def validate_in_process(
@@ -152,10 +137,14 @@ def _baseline(
 def _ancestor(
     planned: PlannedCase, plans: Mapping[str, VariantPlan], validations: Mapping[str, Validation]
 ) -> VariantPlan | None:
-    """The nearest validated one that runs here in a single process, where the reference covers a sample only."""
+    """The first validated one that runs here in a single process, where the reference covers a sample only.
+
+    The baseline, unless it is too slow at this shape: its gate is there before all others, and errors do not add up along
+    the stack.
+    """
     if planned.sample_items is None:
         return None
-    for name in planned.ancestors:
+    for name in reversed(planned.ancestors):
         sound = is_sound(find_validation(validations.get(name), planned.case))
         if sound and name in plans and plans[name].ranks == 1 and not _is_scaled(plans[name], planned.case):
             return plans[name]

@@ -1,0 +1,23 @@
+"""Cases of a variant that run side by side, each in a process of its own: how many, and which may have been one too many."""
+
+from __future__ import annotations
+
+from phasewise.environment import count_cores
+from phasewise.records.plan import PlannedCase, VariantPlan
+from phasewise.records.verdict import Failure, Reason
+
+# a case has so many cores, where several run side by side
+CORES_A_CASE = 4
+
+
+def count_at_once(plan: VariantPlan) -> int:
+    """Cases of `plan` that run side by side: on a CPU one, since it is what they need."""
+    if plan.device == "cpu" or plan.ranks > 1:
+        return 1
+    return max(1, min(len(plan.cases), count_cores() // CORES_A_CASE))
+
+
+def was_too_tight(planned: PlannedCase, failure: Failure | None) -> bool:
+    """Whether the case may only have lacked memory for the others beside it; a cap of its own is no one else's fault."""
+    out = failure is not None and failure.reason is Reason.OUT_OF_MEMORY
+    return out and planned.memory_limit_bytes is None
