@@ -22,8 +22,9 @@ PARTS = ("kernel_s", "launch_gap_s", "sync_wait_s", "copy_s", "communication_s",
 def captured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("captured")
     write_toy(folder)
-    found = profile_case(toy_plan(folder), "one", root=folder, captures=folder / "captures", machine=toy_machine())
-    return folder, found
+    # beside other cases it takes its turns, alone it needs none
+    rest = {"root": folder, "captures": folder / "captures", "machine": toy_machine(), "turn": folder / "turn"}
+    return folder, profile_case(toy_plan(folder), "one", **rest)
 
 
 def trace_path(folder):

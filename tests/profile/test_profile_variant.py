@@ -1,9 +1,15 @@
+import threading
+import time
+
+import msgspec
 from toy import toy_machine, toy_plan, write_toy
 
 from phasewise.profile import profile_variant
+from phasewise.profile.turn import take_turn
 from phasewise.records.profile import CaseProfile, Kernel, Profile
 from phasewise.records.validate import CaseValidation, Outcome, Validation
-from phasewise.records.verdict import Reason
+from phasewise.records.verdict import Failure, Reason
+from phasewise.run import together
 from phasewise.store import decode, encode
 
 
@@ -83,3 +89,73 @@ def test_missing_nsight_tools_are_skipped_with_a_cure(tmp_path, monkeypatch):
         ("nsys", True, True), ("ncu", True, True)
     ]  # fmt: skip
     assert case.counters == () and case.timeline is None
+
+
+def three_cases(folder, **changes):
+    plan = toy_plan(folder, device="h200", profilers=("torch",))
+    cases = tuple(msgspec.structs.replace(plan.cases[0], case=case, **changes) for case in ("one", "two", "three"))
+    return msgspec.structs.replace(plan, cases=cases)
+
+
+def test_cases_run_side_by_side_on_a_gpu_and_touch_it_in_turns(tmp_path, monkeypatch):
+    monkeypatch.setattr(together, "count_cores", lambda: 16)
+    reading, touching = threading.Barrier(3, timeout=10), []
+
+    def one(plan, case, root, captures, machine, turn):
+        with take_turn(turn):
+            touching.append(case)
+            time.sleep(0.02)
+            alone = len(touching) == 1
+            touching.remove(case)
+        # all three get here before any of them ends
+        reading.wait()
+        return CaseProfile(case=case, facts={"alone": alone})
+
+    found = run(tmp_path, three_cases(tmp_path), None, one, toy_machine("h200"))
+    assert [(case.case, case.facts["alone"]) for case in found.cases] == [
+        ("one", True), ("two", True), ("three", True)
+    ]  # fmt: skip
+
+
+def test_a_turn_is_kept_from_other_threads_until_it_ends(tmp_path):
+    order = []
+
+    def other():
+        with take_turn(tmp_path / "turn"):
+            order.append("other")
+
+    with take_turn(tmp_path / "turn"):
+        thread = threading.Thread(target=other)
+        thread.start()
+        time.sleep(0.05)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "other"]
+
+
+def test_a_case_that_was_too_tight_beside_others_is_profiled_again_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(together, "count_cores", lambda: 16)
+    tries = []
+
+    def one(plan, case, root, captures, machine, turn):
+        tries.append((case, turn is None))
+        out = Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory")
+        return CaseProfile(case=case, failure=out if case == "two" and turn else None)
+
+    found = run(tmp_path, three_cases(tmp_path), None, one, toy_machine("h200"))
+    assert [case.failure for case in found.cases] == [None, None, None]
+    assert sorted(tries) == [("one", False), ("three", False), ("two", False), ("two", True)]
+    tries.clear()
+    capped = run(tmp_path, three_cases(tmp_path, memory_limit_bytes=1 << 30), None, one, toy_machine("h200"))
+    assert capped.cases[1].failure.reason is Reason.OUT_OF_MEMORY and len(tries) == 3
+
+
+def test_on_a_cpu_no_case_runs_beside_another(tmp_path):
+    turns = []
+
+    def one(plan, case, root, captures, machine, turn):
+        turns.append((threading.active_count(), turn))
+        return CaseProfile(case=case)
+
+    run(tmp_path, msgspec.structs.replace(three_cases(tmp_path), device="cpu"), None, one)
+    assert [turn for _, turn in turns] == [None] * 3 and len({threads for threads, _ in turns}) == 1

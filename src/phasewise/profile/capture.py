@@ -15,7 +15,6 @@ from torch.profiler import profile as torch_profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from phasewise.profile.timeline import PLACE
-from phasewise.profile.trace import read_trace
 from phasewise.run.case import OpenCase
 
 WARMUP_STEPS = 10
@@ -94,8 +93,8 @@ def time_untraced(stepper: Stepper, steps: int, clock: Callable[[], float] = tim
     return (clock() - start) / steps
 
 
-def capture_trace(stepper: Stepper, steps: int) -> dict[str, Any]:
-    """The Chrome trace of `steps` steps in a row, after one that warms the profiler up.
+def capture_trace(stepper: Stepper, steps: int) -> bytes:
+    """The Chrome trace of `steps` steps in a row as the profiler writes it, after one that warms the profiler up.
 
     The device is waited for once, after the last step, as in a timed block; the profiler does that itself when it stops.
     """
@@ -119,7 +118,7 @@ def capture_trace(stepper: Stepper, steps: int) -> dict[str, Any]:
                     # the traced steps begin with an idle device
                     stepper.case.synchronize()
                 profiler.step()
-        return read_trace(path)
+        return path.read_bytes()
 
 
 class _CountOperators(TorchDispatchMode):

@@ -37,7 +37,8 @@ from phasewise.profile.rework import Rework, price_rework
 from phasewise.profile.scrub import pack_trace, scrub_trace
 from phasewise.profile.timeline import Frame, choose_frame, find_regions, frame_steps, summarise
 from phasewise.profile.tools import relative
-from phasewise.profile.trace import KERNEL, Trace, parse_trace
+from phasewise.profile.trace import KERNEL, Trace, decode_trace, parse_trace
+from phasewise.profile.turn import take_turn
 from phasewise.records.base import Scalar
 from phasewise.records.machine import Machine, Sensors
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
@@ -53,6 +54,15 @@ SENSED_S = 0.2
 
 
 @dataclass(frozen=True)
+class Taken:
+    """A trace as the profiler wrote it."""
+
+    content: bytes
+    # of a step without the profiler
+    untraced_s: float
+
+
+@dataclass(frozen=True)
 class Captured:
     """A trace with what is read off it."""
 
@@ -62,39 +72,49 @@ class Captured:
     overhead: float
 
 
-def profile_case(plan: VariantPlan, case: str, *, root: Path, captures: Path, machine: Machine) -> CaseProfile:
+def profile_case(
+    plan: VariantPlan, case: str, *, root: Path, captures: Path, machine: Machine, turn: Path | None = None
+) -> CaseProfile:
     """Profile `case` of a variant; captures go to `captures/<case>/<variant>.*`.
 
-    The state of the program is loaded before each capture, so that all see the same step.
+    The state of the program is loaded before each capture, so that all see the same step. With `turn`, cases run side by
+    side, and the device is touched in turns.
     """
-    began = read_compiler()
-    opened, facts = _open(plan, case, root)
-    stepper = make_stepper(opened)
-    step_s = warm_up(stepper)
-    try:
-        refuse_long_step(stepper, step_s)
-    except TooLong:
-        message = f"one step runs more than {MOST_OPERATORS} operators, too many for a trace; give the case `baseline_at` smaller shapes"
-        return CaseProfile(case=case, failure=Failure(reason=Reason.OVER_BUDGET, message=message))
-    compiler = read_compiler()
-    retries = _retries(opened.device)
-    captured = _capture(stepper, choose_steps(step_s))
+    with take_turn(turn):
+        began = read_compiler()
+        opened, facts = _open(plan, case, root)
+        stepper = make_stepper(opened)
+        step_s = warm_up(stepper)
+        try:
+            refuse_long_step(stepper, step_s)
+        except TooLong:
+            message = f"one step runs more than {MOST_OPERATORS} operators, too many for a trace; give the case `baseline_at` smaller shapes"
+            return CaseProfile(case=case, failure=Failure(reason=Reason.OVER_BUDGET, message=message))
+        compiler = read_compiler()
+        retries = _retries(opened.device)
+        taken = _take(stepper, choose_steps(step_s))
+        retries = _retries(opened.device) - retries
+        after = read_compiler()
+        sensors, sensed = _record_sensors(plan, stepper, step_s)
+    captured = _parse(taken)
     steps = max(len(captured.frames), 1)
-    after = read_compiler()
     extra = {
-        "allocation_retries": (_retries(opened.device) - retries) / steps,
+        "allocation_retries": retries / steps,
         "graph_breaks": float(after.breaks - began.breaks),
         "recompiles": (after.graphs - compiler.graphs) / steps,
     }
-    kept = [_keep_trace(captured, captures / case / f"{plan.variant}.1.pt.trace.json.gz", root)]
-    memory = _record_memory(plan, stepper, captured, captures / case / f"{plan.variant}.memory.json.gz", root, kept)
-    sensors = _record_sensors(plan, stepper, step_s, kept)
-    found = _read(plan, case, root, captured, extra)
-    count, judged = _judge_rework(stepper, captured, after != began, found)
-    probes = _probe(captured, found, machine, opened.device)
-    opened.program.close()
+    trace = _keep_trace(captured, captures / case / f"{plan.variant}.1.pt.trace.json.gz", root)
+    found = _read(plan, case, root, captured, extra, turn)
+    unjudged = _why_not_judged(captured, after != began, found)
+    with take_turn(turn):
+        target = captures / case / f"{plan.variant}.memory.json.gz"
+        memory, remembered = _record_memory(plan, stepper, captured, target, root, trace)
+        count, judged = _judge_rework(stepper, found, unjudged)
+        probes = _probe(captured, found, machine, opened.device)
+        opened.program.close()
+    kept = (trace, *remembered, *sensed)
     return msgspec.structs.replace(
-        found, count=count, memory=memory, sensors=sensors, probes=probes, captures=tuple(kept),
+        found, count=count, memory=memory, sensors=sensors, probes=probes, captures=kept,
         facts={**found.facts, **facts, **judged, **describe_program(opened)},
     )  # fmt: skip
 
@@ -104,6 +124,7 @@ def profile_plain(arguments: dict[str, Any]) -> Any:
     found = profile_case(
         msgspec.convert(arguments["plan"], VariantPlan), arguments["case"], root=Path(arguments["root"]),
         captures=Path(arguments["captures"]), machine=msgspec.convert(arguments["machine"], Machine),
+        turn=arguments["turn"] and Path(arguments["turn"]),
     )  # fmt: skip
     return msgspec.to_builtins(found)
 
@@ -138,20 +159,25 @@ def _open(plan: VariantPlan, case: str, root: Path) -> tuple[OpenCase, dict[str,
     return open_case(plan, case, root), {}
 
 
-def _capture(stepper: Stepper, steps: int) -> Captured:
+def _take(stepper: Stepper, steps: int) -> Taken:
     stepper.case.restore()
     untraced = time_untraced(stepper, steps)
     stepper.case.restore()
-    plain = capture_trace(stepper, steps)
+    return Taken(capture_trace(stepper, steps), untraced)
+
+
+def _parse(taken: Taken) -> Captured:
     with no_collection():
-        plain = scrub_trace(plain)
+        plain = scrub_trace(decode_trace(taken.content))
         trace = parse_trace(plain)
         frames = frame_steps(trace)
     traced = sum(frame.wall for frame in frames) * 1e-9 / max(len(frames), 1)
-    return Captured(plain, trace, frames, traced / untraced)
+    return Captured(plain, trace, frames, traced / taken.untraced_s)
 
 
-def _read(plan: VariantPlan, case: str, root: Path, captured: Captured, extra: dict[str, float]) -> CaseProfile:
+def _read(
+    plan: VariantPlan, case: str, root: Path, captured: Captured, extra: dict[str, float], turn: Path | None
+) -> CaseProfile:
     """The profile; where graphs hide their kernels, operators and kernels are those of the eager twin."""
     found = read_profile(case, captured, extra)
     switches = eager_twin(find_case(plan, case))
@@ -161,9 +187,11 @@ def _read(plan: VariantPlan, case: str, root: Path, captured: Captured, extra: d
         msgspec.structs.replace(planned, switches=switches) if planned.case == case else planned
         for planned in plan.cases
     )
-    stepper = make_stepper(open_case(msgspec.structs.replace(plan, cases=cases), case, root))
-    twin = read_profile(case, _capture(stepper, choose_steps(warm_up(stepper))))
-    stepper.case.program.close()
+    with take_turn(turn):
+        stepper = make_stepper(open_case(msgspec.structs.replace(plan, cases=cases), case, root))
+        taken = _take(stepper, choose_steps(warm_up(stepper)))
+        stepper.case.program.close()
+    twin = read_profile(case, _parse(taken))
     return msgspec.structs.replace(
         found, kernels=twin.kernels, operators=twin.operators, regions=twin.regions, attributed_by="eager-twin"
     )
@@ -177,52 +205,51 @@ def _keep_trace(captured: Captured, path: Path, root: Path) -> Capture:
 
 
 def _record_memory(
-    plan: VariantPlan, stepper: Stepper, captured: Captured, path: Path, root: Path, kept: list[Capture]
-) -> Memory:
+    plan: VariantPlan, stepper: Stepper, captured: Captured, path: Path, root: Path, trace: Capture
+) -> tuple[Memory, list[Capture]]:
     if "memory" not in plan.profilers or not captured.frames:
-        return Memory()
+        return Memory(), []
     frame = choose_frame(captured.frames)
     if stepper.case.device.type != "cuda":
-        kept.append(Capture(tool="memory", path=kept[0].path, note="memory events of the torch capture"))
-        return read_host_memory(captured.trace, frame)
+        kept = Capture(tool="memory", path=trace.path, note="memory events of the torch capture")
+        return read_host_memory(captured.trace, frame), [kept]
     stepper.case.restore()
     memory, plain = record_device_memory(stepper, float(count_memory_events(captured.trace, frame.step, device=True)))
     content = gzip.compress(json.dumps(plain).encode(), mtime=0)
     write_bytes(content, path)
-    kept.append(Capture(tool="memory", path=relative(path, root), bytes=len(content)))
-    return memory
+    return memory, [Capture(tool="memory", path=relative(path, root), bytes=len(content))]
 
 
-def _record_sensors(plan: VariantPlan, stepper: Stepper, step_s: float, kept: list[Capture]) -> tuple[Sensors, ...]:
+def _record_sensors(plan: VariantPlan, stepper: Stepper, step_s: float) -> tuple[tuple[Sensors, ...], list[Capture]]:
     if "nvml" not in plan.profilers:
-        return ()
+        return (), []
     gpu = open_gpu(stepper.case.device.index or 0) if stepper.case.device.type == "cuda" else None
     if gpu is None:
         on_cpu = stepper.case.device.type != "cuda"
         reason = "no NVIDIA GPU" if on_cpu else "NVML does not answer"
-        kept.append(
-            Capture(tool="nvml", skipped=reason, cure="" if on_cpu else "install nvidia-ml-py and check nvidia-smi")
-        )
-        return ()
+        cure = "" if on_cpu else "install nvidia-ml-py and check nvidia-smi"
+        return (), [Capture(tool="nvml", skipped=reason, cure=cure)]
     stepper.case.restore()
-    kept.append(Capture(tool="nvml", note="in the record itself"))
     together = max(1, min(100, int(SENSED_S / step_s)))
-    return watch(lambda: stepper.run_many(together), gpu.read)
+    sensors = watch(lambda: stepper.run_many(together), gpu.read)
+    return sensors, [Capture(tool="nvml", note="in the record itself")]
 
 
-def _judge_rework(
-    stepper: Stepper, captured: Captured, compiled: bool, found: CaseProfile
-) -> tuple[Count, dict[str, Scalar]]:
-    """The counts with repeated work, or the fact why it was not looked for."""
-    reason = ""
+def _why_not_judged(captured: Captured, compiled: bool, found: CaseProfile) -> str:
+    """Why repeated work can't be seen in this step; "" if it can."""
     if found.count.graph_launches:
-        reason = "the step replays graphs"
-    elif compiled:
-        reason = "the step is compiled"
-    elif _runs_foreign_kernels(captured.trace, captured.frames):
-        reason = "the step runs kernels that torch does not dispatch"
-    if reason:
-        return found.count, {"rework_not_judged": reason}
+        return "the step replays graphs"
+    if compiled:
+        return "the step is compiled"
+    if _runs_foreign_kernels(captured.trace, captured.frames):
+        return "the step runs kernels that torch does not dispatch"
+    return ""
+
+
+def _judge_rework(stepper: Stepper, found: CaseProfile, unjudged: str) -> tuple[Count, dict[str, Scalar]]:
+    """The counts with repeated work, or the fact why it was not looked for."""
+    if unjudged:
+        return found.count, {"rework_not_judged": unjudged}
     stepper.case.restore()
     try:
         with Rework() as rework:

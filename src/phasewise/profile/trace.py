@@ -102,7 +102,11 @@ class Trace:
 
 def read_trace(path: Path) -> dict[str, Any]:
     """The plain JSON of a trace file, packed with gzip or not."""
-    content = path.read_bytes()
+    return decode_trace(path.read_bytes())
+
+
+def decode_trace(content: bytes) -> dict[str, Any]:
+    """The plain JSON of a trace as its profiler wrote it, packed with gzip or not."""
     if content[:2] == b"\x1f\x8b":
         content = gzip.decompress(content)
     plain: dict[str, Any]

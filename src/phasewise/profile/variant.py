@@ -1,9 +1,10 @@
-"""The profile stage: each case in a process of its own, then the Nsight tools, which start theirs."""
+"""The profile stage: each case in a process of its own, on a GPU several side by side, then the Nsight tools, which start theirs."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,21 @@ import msgspec
 
 from phasewise.profile.nsight_compute import count_kernels
 from phasewise.profile.nsight_systems import watch_system
+from phasewise.profile.turn import take_turn
 from phasewise.records.machine import Machine
-from phasewise.records.plan import VariantPlan
+from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.profile import Capture, CaseProfile, Profile
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.run.isolated import run_isolated
+from phasewise.run.together import count_at_once, was_too_tight
 from phasewise.store import digest, write
 
 # of one case in its process: building, compiling, warming up, tracing
 TIMEOUT_S = 900.0
 
-# (plan, case, root, captures, machine) -> the profile of one case
-ProfileCase = Callable[[VariantPlan, str, Path, Path, Machine], CaseProfile]
+# (plan, case, root, captures, machine, turn) -> the profile of one case
+ProfileCase = Callable[[VariantPlan, str, Path, Path, Machine, Path | None], CaseProfile]
 
 
 def profile_variant(
@@ -42,26 +45,38 @@ def profile_variant(
     costs its own case only. `profile_one` stands in for the process of a case in tests.
     """
     one = profile_in_process if profile_one is None else profile_one
-    cases = []
-    for planned in plan.cases if plan.profilers else ():
+
+    def profile(planned: PlannedCase, turn: Path | None) -> CaseProfile:
         failure = _refuse(plan, gate, planned.case)
-        if failure is None:
-            cases.append(_profile_case(plan, planned.case, machine, root, captures, one))
-        else:
-            cases.append(CaseProfile(case=planned.case, failure=failure))
+        if failure is not None:
+            return CaseProfile(case=planned.case, failure=failure)
+        return _profile_case(plan, planned.case, machine, root, captures, one, turn)
+
+    wanted = plan.cases if plan.profilers else ()
+    at_once = count_at_once(plan)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
+        turn = Path(folder) / "turn" if at_once > 1 else None
+        cases = tuple(pool.map(lambda planned: profile(planned, turn), wanted))
+    if at_once > 1:
+        cases = tuple(
+            profile(planned, None) if was_too_tight(planned, found.failure) else found
+            for planned, found in zip(wanted, cases, strict=True)
+        )
     return Profile(
         workload=plan.workload, run=plan.run, variant=plan.variant, plan=digest(plan), machine=machine.identity, commit=commit,
-        cases=tuple(cases),
+        cases=cases,
     )  # fmt: skip
 
 
-def profile_in_process(plan: VariantPlan, case: str, root: Path, captures: Path, machine: Machine) -> CaseProfile:
+def profile_in_process(
+    plan: VariantPlan, case: str, root: Path, captures: Path, machine: Machine, turn: Path | None
+) -> CaseProfile:
     """`case.profile_case` in a fresh process; one that fails, dies or does not end in time is a failure with the reason."""
     answer = run_isolated(
         "phasewise.profile.case:profile_plain",
         {
             "plan": msgspec.to_builtins(plan), "case": case, "root": str(root), "captures": str(captures),
-            "machine": msgspec.to_builtins(machine),
+            "machine": msgspec.to_builtins(machine), "turn": turn and str(turn),
         },
         environment=plan.environment, folder=root, timeout_s=max(TIMEOUT_S, plan.budget.timeout_s),
         memory_bytes=next(planned.memory_limit_bytes for planned in plan.cases if planned.case == case),
@@ -72,9 +87,15 @@ def profile_in_process(plan: VariantPlan, case: str, root: Path, captures: Path,
 
 
 def _profile_case(
-    plan: VariantPlan, case: str, machine: Machine, root: Path, captures: Path, profile_one: ProfileCase
+    plan: VariantPlan,
+    case: str,
+    machine: Machine,
+    root: Path,
+    captures: Path,
+    profile_one: ProfileCase,
+    turn: Path | None,
 ) -> CaseProfile:
-    found = profile_one(plan, case, root, captures, machine)
+    found = profile_one(plan, case, root, captures, machine, turn)
     watched = plan.nsight is None or case in plan.nsight
     if found.failure is not None or not watched or not {"nsys", "ncu"} & set(plan.profilers):
         return found
@@ -85,16 +106,18 @@ def _profile_case(
         write(plan, written)
         target = captures / case
         if "nsys" in plan.profilers:
-            capture, changes["timeline"] = (
-                watch_system(written, case, root, target / f"{plan.variant}.nsys.sqlite.gz", plan.environment)
-                if machine.kind == "cuda" else (Capture(tool="nsys", skipped="no NVIDIA GPU"), None)
-            )  # fmt: skip
+            with take_turn(turn):
+                capture, changes["timeline"] = (
+                    watch_system(written, case, root, target / f"{plan.variant}.nsys.sqlite.gz", plan.environment)
+                    if machine.kind == "cuda" else (Capture(tool="nsys", skipped="no NVIDIA GPU"), None)
+                )  # fmt: skip
             kept.append(capture)
         if "ncu" in plan.profilers:
-            capture, changes["counters"] = (
-                count_kernels(written, case, root, found.kernels, target / f"{plan.variant}.ncu.csv", plan.environment)
-                if machine.kind == "cuda" else (Capture(tool="ncu", skipped="no NVIDIA GPU"), ())
-            )  # fmt: skip
+            with take_turn(turn):
+                capture, changes["counters"] = (
+                    count_kernels(written, case, root, found.kernels, target / f"{plan.variant}.ncu.csv", plan.environment)
+                    if machine.kind == "cuda" else (Capture(tool="ncu", skipped="no NVIDIA GPU"), ())
+                )  # fmt: skip
             kept.append(capture)
     return msgspec.structs.replace(found, captures=(*found.captures, *kept), **changes)
 
