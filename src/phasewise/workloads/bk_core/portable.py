@@ -31,8 +31,7 @@ class PortableDiagonal(torch.nn.Module):
 def _scan(x: Tensor, k: Tensor, eta: float) -> tuple[Tensor, Tensor]:
     """The pivots from prefix products of [[alpha_i, -k_{i-1}], [1, 0]], by doubling.
 
-    Each complex 2 x 2 matrix is the real 4 x 4 one of its blocks [[Re, -Im], [Im, Re]]: a level is one batched product, where
-    eleven levels of written-out arithmetic fuse into a kernel that compilers choke on.
+    Each complex 2 x 2 matrix is the real 4 x 4 one of its blocks [[Re, -Im], [Im, Re]]: a level is one batched product.
     """
     zero, one = torch.zeros_like(x), torch.ones_like(x)
     down, shift = torch.cat((zero[:, :1], -k), dim=1), zero - eta
