@@ -73,12 +73,13 @@ class FakeArm:
         self._call("wait")
 
     def open(self) -> dict[str, Any]:
-        self._call("open")
-        self.clock.built.add(self.number)
-        if len(self.clock.built) > self.most_built:
-            self.close()
-            raise ProcessFailed(Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory"))
-        self.clock.seconds += OPENING_S
+        if self.number not in self.clock.built:
+            self._call("open", self.number)
+            self.clock.built.add(self.number)
+            if len(self.clock.built) > self.most_built:
+                self.close()
+                raise ProcessFailed(Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory"))
+            self.clock.seconds += OPENING_S
         return {"build_s": 2.0, "first_step_s": 1.0, "items": self.items, "version": "", "idle_power_w": None}
 
     def block(self, steps: int, settle: int) -> dict[str, Any]:

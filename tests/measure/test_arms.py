@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phasewise.measure.arms import choose_arms, refuse
+from phasewise.measure.arms import choose_arms, fit_at_once, refuse
 from phasewise.records.measure import Arm, CaseMeasurement, Measurement, Round, Sample
 from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
@@ -27,8 +27,10 @@ def plan(
     )  # fmt: skip
 
 
-def gate(variant: str, outcome: Outcome = Outcome.PASS, failure: Failure | None = None) -> Validation:
-    case = CaseValidation(case=CASE, outcome=outcome, message="why", failure=failure)
+def gate(
+    variant: str, outcome: Outcome = Outcome.PASS, failure: Failure | None = None, peak: int | None = None
+) -> Validation:
+    case = CaseValidation(case=CASE, outcome=outcome, message="why", failure=failure, peak_memory_bytes=peak)
     return Validation(
         workload="w", run="r", variant=variant, plan="", machine="", commit="", tier="strict", cases=(case,)
     )
@@ -144,3 +146,20 @@ def test_what_is_on_record_as_slow_is_not_repeated(step_s: float | None, refused
     assert (failure is not None) is refused
     if failure is not None:
         assert failure.reason is Reason.OVER_BUDGET and "over 1 s" in failure.message
+
+
+def test_processes_of_all_sets_fit_at_once_where_their_gates_say_so() -> None:
+    def fits(item: VariantPlan, peaks: dict[str, int | None], memory: int) -> bool:
+        gates = {name: gate(name, peak=peak) for name, peak in peaks.items()}
+        plans = {**PLANS, item.variant: item}
+        return fit_at_once(choose_arms(item, item.cases[0], plans, gates, {}), item.cases[0], gates, 3, memory)
+
+    peaks: dict[str, int | None] = {"00-baseline": 1, "01-first": 2, "02-second": 4}
+    # half of the memory is for them
+    assert fits(SECOND, peaks, 43) and not fits(SECOND, peaks, 42)
+    assert not fits(SECOND, {**peaks, "01-first": None}, 1000)
+    # without a GPU
+    assert not fits(SECOND, peaks, 0)
+    # a control is its parent twice, whose gate is the only one
+    control = plan("aa", "02-second", kind=Kind.CONTROL)
+    assert fits(control, peaks, 49) and not fits(control, peaks, 48)

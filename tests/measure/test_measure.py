@@ -44,15 +44,16 @@ QUICK = Budget(min_rounds=6, max_rounds=6, min_sets=1, max_sets=1, block_s=0.005
 def gate(variant: str) -> Validation:
     return Validation(
         workload="matrix", run="tiny-cpu", variant=variant, plan="", machine="", commit="", tier="strict",
-        cases=(CaseValidation(case="only", outcome=Outcome.PASS),),
+        cases=(CaseValidation(case="only", outcome=Outcome.PASS, peak_memory_bytes=1),),
     )  # fmt: skip
 
 
-def measure(folder: Path, plan: VariantPlan, *others: VariantPlan) -> Measurement:
+def measure(folder: Path, plan: VariantPlan, *others: VariantPlan, gpu_memory_bytes: int = 0) -> Measurement:
     write_program(folder)
     plans = {item.variant: item for item in (plan, *others)}
     gates = {name: gate(name) for name in plans}
-    return measure_variant(plan, plans, gates, {}, root=folder, machine="m", commit="c", progress=Silent())
+    rest = {"root": folder, "machine": "m", "commit": "c", "progress": Silent()}
+    return measure_variant(plan, plans, gates, {}, gpu_memory_bytes=gpu_memory_bytes, **rest)  # type: ignore[arg-type]
 
 
 def child_of(parent: VariantPlan, mode: str) -> VariantPlan:
@@ -75,6 +76,17 @@ def test_a_phase_is_measured_beside_its_parent_and_the_record_survives_the_disk(
     assert variant.items == 8 and variant.outputs_held and len(variant.step_s) >= 5 and len(variant.place_s) == 10
     ratio = estimate_speedup(case, plan.budget)
     assert ratio is not None and 0.1 < ratio.estimate < 10
+
+
+def test_processes_that_were_built_ahead_of_their_set_are_timed_as_any_other(tmp_path: Path) -> None:
+    parent = plan_program("good")
+    budget = msgspec.structs.replace(parent.budget, min_sets=2, max_sets=2)
+    plan = msgspec.structs.replace(child_of(parent, "other"), budget=budget)
+    (case,) = measure(tmp_path, plan, parent, gpu_memory_bytes=100).cases
+    assert [taken.process_set for taken in case.rounds] == sorted(taken.process_set for taken in case.rounds)
+    assert {taken.process_set for taken in case.rounds} == {0, 1}
+    assert all(len(taken.samples) == 2 for taken in case.rounds)
+    assert [(arm.failure, len(arm.build_s), arm.outputs_held) for arm in case.arms] == [(None, 2, True)] * 2
 
 
 def test_only_the_first_process_of_what_is_measured_has_empty_compile_caches(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as change
 
-from measure.fakes import Clock, entrant, tools
+from measure.fakes import Clock, Quiet, entrant, tools
+from phasewise.measure.neighbours import Look
 from phasewise.measure.sampler import sample_case
 from phasewise.model.ratios import estimate_speedup, paired_log_ratios, step_times
 from phasewise.records.measure import CaseMeasurement
@@ -17,8 +21,14 @@ BUDGET = Budget(min_rounds=12, max_rounds=24, min_sets=3, max_sets=6, energy_win
 PAIR = [("parent", "variant")]
 
 
-def run(clock: Clock, *entrants: Any, budget: Budget = BUDGET, pairs: list[tuple[str, str]] = PAIR) -> CaseMeasurement:
-    return sample_case("case", entrants, pairs, budget, tools(clock))
+def run(
+    clock: Clock,
+    *entrants: Any,
+    budget: Budget = BUDGET,
+    pairs: list[tuple[str, str]] = PAIR,
+    ahead: bool = False,
+) -> CaseMeasurement:
+    return sample_case("case", entrants, pairs, budget, tools(clock), ahead=ahead)
 
 
 def arms_of(case: CaseMeasurement) -> dict[str, Any]:
@@ -66,6 +76,58 @@ def test_a_process_that_cannot_import_is_started_again_in_its_turn() -> None:
     assert case.stopped == "precise" and not clock.alive
     # two that were waited for and died, and three that were opened
     assert clock.count("variant", "wait") == 2 + 1 and clock.count("variant", "open") == 3
+
+
+def test_where_all_fit_the_sets_to_come_are_built_with_the_first_and_what_is_recorded_builds_last() -> None:
+    clock, seen = Clock(), []
+
+    class Known(Quiet):
+        def look(self, workers: Iterable[int]) -> Look:
+            seen.append((set(workers), set(clock.built)))
+            return super().look(())
+
+    fresh = {"fresh_caches": True}
+    arms = [entrant(clock, "parent", luck=0.01), entrant(clock, "variant", luck=0.01, entry=fresh)]
+    budget = change(BUDGET, max_sets=3)
+    case = sample_case("case", arms, PAIR, budget, replace(tools(clock), watch=Known()), ahead=True)
+    assert len({taken.process_set for taken in case.rounds}) == 3 and clock.started == 6 and not clock.alive
+    opened = [(arm, number) for arm, call, number in clock.calls if call == "open"]
+    calls = [call for _, call, _ in clock.calls]
+    assert calls[: calls.index("check")].count("open") == 6 == len(opened)
+    # nothing is built beside the variant's first process, which has empty caches
+    first = min(number for arm, number in opened if arm == "variant")
+    assert opened[-1] == ("variant", first)
+    # all that is on the device is known to be ours
+    assert seen and all(workers == built for workers, built in seen)
+    assert [len(arms_of(case)[arm].build_s) for arm in ("parent", "variant")] == [3, 3]
+
+
+def test_one_of_a_later_set_that_does_not_fit_is_built_in_its_turn() -> None:
+    clock = Clock()
+    case = run(clock, entrant(clock, "parent", most_built=4), entrant(clock, "variant", most_built=4), ahead=True)
+    assert len({taken.process_set for taken in case.rounds}) >= 3 and not clock.alive
+    assert [arm.failure for arm in case.arms] == [None, None]
+
+
+def test_a_slow_arm_alone_is_not_built_for_sets_that_will_not_come() -> None:
+    clock = Clock()
+    fresh = {"fresh_caches": True}
+    case = run(clock, entrant(clock, "variant", step_s=2.0, entry=fresh), pairs=[], ahead=True)
+    assert case.stopped == "slow" and clock.count("variant", "open") == 1 and not clock.alive
+    clock = Clock()
+    case = run(clock, entrant(clock, "variant", entry=fresh), pairs=[], ahead=True)
+    assert case.stopped == "alone" and clock.count("variant", "open") == 3
+    calls = [call for _, call, _ in clock.calls]
+    assert calls[: calls.index("check")].count("open") == 3
+
+
+def test_what_was_built_already_is_no_time_that_a_set_takes() -> None:
+    clock = Clock()
+    noisy = {"luck": 0.01, "noise": 0.05}
+    budget = change(BUDGET, max_sets=3, seconds=24.0)
+    # six builds of 3 s leave too little for another such set
+    case = run(clock, entrant(clock, "parent", **noisy), entrant(clock, "variant", **noisy), budget=budget, ahead=True)
+    assert len({taken.process_set for taken in case.rounds}) == 3
 
 
 def test_a_baseline_that_may_be_spared_builds_first_and_what_is_measured_last_in_the_first_set() -> None:

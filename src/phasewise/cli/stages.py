@@ -129,6 +129,7 @@ def measure(workload: str, run: str, variant: str) -> None:
     from phasewise.measure import measure_variant
 
     must_fit(f"measure {variant}", layout, planned.budget.seconds * len(planned.cases) / 2)
+    machine = load_machine(layout, story.device)
     with hold_machine(story.device):
         record = measure_variant(
             planned,
@@ -136,8 +137,9 @@ def measure(workload: str, run: str, variant: str) -> None:
             load_all(layout, story, "validate.json", Validation),
             _load_measured(layout, planned),
             root=layout.root,
-            machine=load_machine(layout, story.device).identity,
+            machine=machine.identity,
             commit=commit(layout.root),
+            gpu_memory_bytes=machine.memory_bytes if machine.kind == "cuda" else 0,
         )
     write(record, layout.records(workload, run, variant) / "measure.json")
     for case in record.cases:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phasewise.model.ratios import find_arm, step_times
@@ -12,6 +12,9 @@ from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.stats import p50
+
+# of the memory of a GPU: what is open at once takes no more
+AT_ONCE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,19 @@ def choose_arms(
         if step_s is None or step_s <= plan.budget.slow_step_s:
             found.insert(0, Chosen(arm="baseline", plan=baseline, spare_if_slow=True))
     return tuple(found)
+
+
+def fit_at_once(chosen: Sequence[Chosen], case: PlannedCase, gates: Gates, sets: int, gpu_memory_bytes: int) -> bool:
+    """Whether the processes of `sets` sets fit on the GPU together, each as large as its gate was; no where that is not known."""
+    peaks = []
+    for arm in chosen:
+        gate = find_gate(
+            case.parent if arm.plan.kind is Kind.CONTROL and case.parent else arm.plan.variant, case.case, gates
+        )
+        if gate is None or gate.peak_memory_bytes is None:
+            return False
+        peaks.append(gate.peak_memory_bytes)
+    return sets * sum(peaks) < AT_ONCE * gpu_memory_bytes
 
 
 def find_parent(case: PlannedCase, plans: Plans, gates: Gates) -> VariantPlan | None:

@@ -1,4 +1,4 @@
-"""The processes of a comparison: those of this set, and those of the sets to come, which import while nothing is timed."""
+"""The processes of a comparison: those of this set, and those of the sets to come, which import and build while nothing is timed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,19 @@ class Processes:
 
     running: dict[str, ArmDriver] = field(default_factory=dict)
     waiting: dict[str, list[ArmDriver]] = field(default_factory=dict)
+    # whether those that wait have built
+    built: bool = False
+
+    @property
+    def pids(self) -> list[int]:
+        """Of all that are on the device."""
+        waiting = self.waiting.values() if self.built else ()
+        drivers = [*self.running.values(), *(driver for drivers in waiting for driver in drivers)]
+        return [pid for driver in drivers for pid in driver.pids]
+
+    def are_built(self, arms: Iterable[str]) -> bool:
+        """Whether the next set of `arms` has been built already."""
+        return self.built and all(self.waiting.get(arm) for arm in arms)
 
     def start(self, arm: str, entrant: Entrant, sets: int) -> None:
         """Begin the next process of `arm`, and with it those of the sets to come: of `sets` in all, so many as import at a time."""
@@ -32,6 +45,19 @@ class Processes:
         """Until the processes of the sets to come have imported; one that could not is started again in its turn."""
         for arm, waiting in self.waiting.items():
             self.waiting[arm] = [driver for driver in waiting if _is_ready(driver)]
+
+    def open_waiting(self) -> None:
+        """Build those of the sets to come, all at once; one that could not is started again in its turn."""
+        self.built = True
+        drivers = [driver for waiting in self.waiting.values() for driver in waiting]
+        if not drivers:
+            return
+        with ThreadPoolExecutor(len(drivers)) as pool:
+            failed = {
+                id(driver) for driver, is_open in zip(drivers, pool.map(_is_open, drivers), strict=True) if not is_open
+            }
+        for arm, waiting in self.waiting.items():
+            self.waiting[arm] = [driver for driver in waiting if id(driver) not in failed]
 
     def leave(self, arms: Iterable[str]) -> None:
         """End all processes of `arms`."""
@@ -89,6 +115,14 @@ def _draw(stock: list[ArmDriver], entrant: Entrant) -> Callable[[], ArmDriver]:
 def _is_ready(driver: ArmDriver) -> bool:
     try:
         driver.wait()
+    except ProcessFailed:
+        return False
+    return True
+
+
+def _is_open(driver: ArmDriver) -> bool:
+    try:
+        driver.open()
     except ProcessFailed:
         return False
     return True

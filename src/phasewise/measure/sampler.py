@@ -9,6 +9,7 @@ import msgspec
 
 from phasewise.measure.driver import Entrant
 from phasewise.measure.drops import mark_drops
+from phasewise.measure.opening import is_slow, open_set, prepare_arms
 from phasewise.measure.sampling import (
     NotTogether,
     Sampling,
@@ -17,8 +18,6 @@ from phasewise.measure.sampling import (
     ask_the_rest,
     begin_sampling,
     close_set,
-    open_set,
-    prepare_arms,
     run_block,
     run_round,
 )
@@ -45,13 +44,19 @@ class Rules:
 
 
 def sample_case(
-    case: str, entrants: Sequence[Entrant], pairs: Sequence[Pair], budget: Budget, tools: Tools
+    case: str,
+    entrants: Sequence[Entrant],
+    pairs: Sequence[Pair],
+    budget: Budget,
+    tools: Tools,
+    *,
+    ahead: bool = False,
 ) -> CaseMeasurement:
     """Measure all `entrants` in the same rounds until the ratio of each of `pairs` (slower, faster) is precise.
 
-    An arm that fails is out, with its failure on record; the others go on. Without a pair left the rest are timed alone.
+    With `ahead`, the processes of all sets fit on the device at once. An arm that fails is out, with its failure on record; the others go on. Without a pair left the rest are timed alone.
     """
-    sampling = begin_sampling(case, entrants, budget, tools)
+    sampling = begin_sampling(case, entrants, budget, tools, ahead=ahead)
     began = tools.now()
     try:
         stopped = _sample(sampling, pairs, began)
@@ -154,8 +159,8 @@ def choose_rules(sampling: Sampling, pairs: Sequence[Pair], began: float) -> Rul
     """The rules of the budget; fixed amounts where an arm is slow, or where nothing is left to compare."""
     budget = sampling.budget
     ordinary = stop_rules(budget)
-    warmed = [log.warmed for log in sampling.logs.values() if log.takes_part and log.warmed is not None]
-    if any(arm.step_s > budget.slow_step_s for arm in warmed):
+    if is_slow(sampling):
+        warmed = [log.warmed for log in sampling.logs.values() if log.takes_part and log.warmed is not None]
         left = budget.seconds - (sampling.tools.now() - began)
         a_round = sum(arm.step_s * arm.block_steps for arm in warmed)
         rounds = max(LEAST_ROUNDS, min(budget.min_rounds, int(left / a_round)))

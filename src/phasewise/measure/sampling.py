@@ -1,4 +1,4 @@
-"""The state of one comparison, and what is done to its arms: opened, warmed up, timed, asked for the rest, closed."""
+"""The state of one comparison, and what is done to arms that are open: timed, asked for the rest, closed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from phasewise.measure.driver import ArmDriver, Entrant
 from phasewise.measure.log import ArmLog
 from phasewise.measure.neighbours import Look
 from phasewise.measure.processes import Processes
 from phasewise.measure.progress import Progress, Silent
-from phasewise.measure.warmup import settling_steps, warm_up
+from phasewise.measure.warmup import settling_steps
 from phasewise.records.measure import CaseMeasurement, Round, Sample, Window
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Failure, Reason
@@ -59,12 +58,18 @@ class Sampling:
     tools: Tools
     rng: random.Random
     together: bool
+    # the processes of all sets fit on the device at once
+    ahead: bool = False
     rounds: list[Round] = field(default_factory=list)
     processes: Processes = field(default_factory=Processes)
     # of the newest process set; -1 before the first
     process_set: int = -1
     order: list[str] = field(default_factory=list)
+    # what it takes until the next set can be timed
     seconds_a_set: float = 0.0
+    # the longest opening of a set so far, and the warm-ups in the newest
+    opening_s: float = 0.0
+    warming_s: float = 0.0
 
     @property
     def drivers(self) -> dict[str, ArmDriver]:
@@ -94,7 +99,9 @@ class Sampling:
         self.processes.leave([arm])
 
 
-def begin_sampling(case: str, entrants: Sequence[Entrant], budget: Budget, tools: Tools) -> Sampling:
+def begin_sampling(
+    case: str, entrants: Sequence[Entrant], budget: Budget, tools: Tools, *, ahead: bool = False
+) -> Sampling:
     """Nothing is started yet. Two process groups never live at once."""
     groups = sum(entrant.ranks > 1 for entrant in entrants)
     return Sampling(
@@ -104,77 +111,8 @@ def begin_sampling(case: str, entrants: Sequence[Entrant], budget: Budget, tools
         tools=tools,
         rng=random.Random(tools.seed),
         together=groups < 2,
+        ahead=ahead and not groups,
     )
-
-
-def open_set(sampling: Sampling) -> None:
-    """Start a fresh process for each arm, build them, and warm up one after the other.
-
-    Raises:
-        NotTogether: one that comes after others runs out of memory; all are closed.
-    """
-    began = sampling.tools.now()
-    sampling.process_set += 1
-    arms = sampling.taking_part
-    sampling.rng.shuffle(arms)
-    for arm in arms:
-        # imports of all overlap; nothing is timed now
-        sampling.start(arm, sets=sampling.budget.min_sets - sampling.process_set)
-    built: list[str] = []
-    for group in _group(sampling, arms):
-        prepare_arms(sampling, group, with_others=any(arm in sampling.drivers for arm in built) or len(group) > 1)
-        built += group
-    sampling.processes.wait()
-    sampling.seconds_a_set = sampling.tools.now() - began
-    sampling.tools.watch.look(_pids(sampling))
-
-
-def _group(sampling: Sampling, arms: Sequence[str]) -> list[list[str]]:
-    """Who builds beside whom: one that may be spared first, for it may make room; one whose build is on record last, alone."""
-    entrants = {arm: sampling.logs[arm].entrant for arm in arms}
-    last = [arm for arm in arms if entrants[arm].fresh_caches and sampling.process_set == 0]
-    first = [arm for arm in arms if entrants[arm].spare_if_slow and arm not in last]
-    beside = [arm for arm in arms if arm not in (*first, *last)]
-    return [group for group in (*([arm] for arm in first), beside, *([arm] for arm in last)) if group]
-
-
-def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool) -> None:
-    """Build `arms` side by side, then warm up one after the other; one that fails or is spared takes no part in the rounds.
-
-    Raises NotTogether as `open_set` does.
-    """
-    names = ", ".join(sampling.logs[arm].entrant.variant for arm in arms)
-    sampling.tools.progress.update(f"{sampling.case}: set {sampling.process_set + 1}, opening {names}")
-    with ThreadPoolExecutor(len(arms)) as pool:
-        answers = list(pool.map(_open, [sampling.drivers[arm] for arm in arms]))
-    for arm, answer in zip(arms, answers, strict=True):
-        if isinstance(answer, Failure):
-            _take_failure(sampling, arm, answer, with_others=with_others)
-        else:
-            sampling.logs[arm].note_opened(answer)
-    for arm in arms:
-        if arm in sampling.drivers:
-            _warm_up(sampling, arm, with_others=with_others)
-
-
-def _open(driver: ArmDriver) -> dict[str, Any] | Failure:
-    try:
-        return driver.open()
-    except ProcessFailed as died:
-        return died.failure
-
-
-def _warm_up(sampling: Sampling, arm: str, *, with_others: bool) -> None:
-    log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
-    try:
-        warmed = log.entrant.warmed or warm_up(driver, budget, cold=log.entrant.cold, now=sampling.tools.now)
-    except ProcessFailed as died:
-        _take_failure(sampling, arm, died.failure, with_others=with_others)
-        return
-    log.note_warmed(warmed)
-    if log.entrant.spare_if_slow and warmed.step_s > budget.slow_step_s:
-        log.spared = True
-        sampling.processes.leave([arm])
 
 
 def run_round(sampling: Sampling) -> None:
@@ -200,14 +138,14 @@ def run_block(sampling: Sampling, arm: str) -> Sample | None:
     try:
         block = sampling.drivers[arm].block(warmed.block_steps, settling_steps(warmed.block_steps))
     except ProcessFailed as died:
-        _take_failure(sampling, arm, died.failure, with_others=len(sampling.drivers) > 1)
+        take_failure(sampling, arm, died.failure, with_others=sampling.ahead or len(sampling.drivers) > 1)
         return None
     return Sample(arm=arm, **block)
 
 
 def add_round(sampling: Sampling, samples: Sequence[Sample]) -> None:
     """Keep a round, with who else was there."""
-    look = sampling.tools.watch.look(_pids(sampling))
+    look = sampling.tools.watch.look(sampling.processes.pids)
     sampling.rounds.append(
         Round(
             process_set=sampling.process_set,
@@ -260,13 +198,10 @@ def _measure_energy(log: ArmLog, driver: ArmDriver, window_s: float) -> None:
         steps = math.ceil(WINDOW_MARGIN * steps * window_s / seconds)
 
 
-def _take_failure(sampling: Sampling, arm: str, failure: Failure, *, with_others: bool) -> None:
+def take_failure(sampling: Sampling, arm: str, failure: Failure, *, with_others: bool) -> None:
+    """Take `arm` out; raises NotTogether where it may only have lacked memory for others."""
     # beside others it may only have been too tight; alone it is the arm's own failure
     if failure.reason is Reason.OUT_OF_MEMORY and with_others and sampling.together:
-        sampling.processes.close()
+        sampling.processes.leave(sampling.logs)
         raise NotTogether
     sampling.fail(arm, failure)
-
-
-def _pids(sampling: Sampling) -> list[int]:
-    return [pid for driver in sampling.drivers.values() for pid in driver.pids]

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from phasewise.environment import count_cores
-from phasewise.measure.arms import Chosen, Gates, Measured, Plans, choose_arms, refuse, too_slow_to_repeat
+from phasewise.measure.arms import Chosen, Gates, Measured, Plans, choose_arms, fit_at_once, refuse, too_slow_to_repeat
 from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import start_ahead
@@ -42,27 +42,43 @@ def measure_variant(
     root: Path,
     machine: str,
     commit: str,
+    gpu_memory_bytes: int = 0,
     progress: Progress | None = None,
 ) -> Measurement:
     """Measure `plan` in all its cases; what can't be measured is on record with the reason.
 
     `plans` and `validations` hold those of the variant and of all its ancestors, `measured` what is known of these. `machine` is the identity of this machine.
+    Where `gpu_memory_bytes` hold them, the processes of all sets of a comparison build at once.
     """
     progress = to_stderr() if progress is None else progress
+    sets = plan.budget.min_sets
     refused = {case.case: refuse(plan, case, validations, measured) for case in plan.cases}
+    arms = {
+        case.case: choose_arms(plan, case, plans, validations, measured)
+        for case in plan.cases
+        # what is measured at smaller shapes has no arms
+        if refused[case.case] is None and not case.baseline_at
+    }
     with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches:
         comparisons = {
             case.case: [
                 make_entrant(arm, case, root, budget_from=plan, caches=Path(caches) / case.case)
-                for arm in choose_arms(plan, case, plans, validations, measured)
+                for arm in arms[case.case]
             ]
             for case in plan.cases
-            # what is measured at smaller shapes has no arms
-            if refused[case.case] is None and not case.baseline_at
+            if case.case in arms
         }
-        with start_ahead(comparisons, plan.budget.min_sets, AHEAD_A_CORE * count_cores()) as ahead:
+        with start_ahead(comparisons, sets, AHEAD_A_CORE * count_cores()) as started:
             cases = tuple(
-                _measure_case(plan, case, refused[case.case], ahead.get(case.case, ()), root, progress)
+                _measure_case(
+                    plan,
+                    case,
+                    refused[case.case],
+                    started.get(case.case, ()),
+                    root,
+                    progress,
+                    ahead=fit_at_once(arms.get(case.case, ()), case, validations, sets, gpu_memory_bytes),
+                )
                 for case in plan.cases
             )
     return Measurement(
@@ -83,6 +99,8 @@ def _measure_case(
     entrants: Sequence[Entrant],
     root: Path,
     progress: Progress,
+    *,
+    ahead: bool,
 ) -> CaseMeasurement:
     if refused is not None:
         return CaseMeasurement(case=case.case, arms=(), skipped=refused)
@@ -98,7 +116,7 @@ def _measure_case(
         smaller = "the baseline is measured at smaller shapes only; an A/A control would take too long"
         return CaseMeasurement(case=case.case, arms=(), skipped=Failure(reason=Reason.OVER_BUDGET, message=smaller))
     pairs = [("parent", "variant")] if any(entrant.arm == "parent" for entrant in entrants) else []
-    found = sample_case(case.case, entrants, pairs, plan.budget, tools)
+    found = sample_case(case.case, entrants, pairs, plan.budget, tools, ahead=ahead)
     if plan.kind is Kind.CONTROL and any(_is_spared(arm, found) for arm in found.arms):
         return CaseMeasurement(case=case.case, arms=(), seconds=found.seconds, skipped=too_slow_to_repeat(plan))
     return found

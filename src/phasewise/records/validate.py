@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from phasewise.records.base import Quantity, Record, Seconds, StageRecord
+from phasewise.records.base import Bytes, Quantity, Record, Seconds, StageRecord
 from phasewise.records.verdict import Failure
 
 
@@ -92,6 +92,8 @@ class CaseValidation(Record, frozen=True, kw_only=True):
     # kernels that fell back to their reference, with the reason
     fallbacks: tuple[str, ...] = ()
     failure: Failure | None = None
+    # that torch took of the GPU, with the reference; None on a CPU, and where a library beside torch takes its own
+    peak_memory_bytes: Bytes | None = None
     seconds: Seconds = 0.0
 
 

@@ -124,7 +124,7 @@ def _validate(
         guards = run_guards(trial)
     finally:
         opened.program.close()
-    fallbacks = tuple(opened.program.fallbacks)
+    fallbacks, foreign = tuple(opened.program.fallbacks), opened.program.sync is not None
     # what follows builds programs of its own: this one's memory is given back first
     opened = release(opened)
     trial = replace(trial, case=opened)
@@ -148,6 +148,7 @@ def _validate(
         guards=guards,
         checks=checks,
         fallbacks=fallbacks,
+        peak_memory_bytes=torch.cuda.max_memory_reserved() if opened.device.type == "cuda" and not foreign else None,
     )
 
 

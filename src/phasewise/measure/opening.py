@@ -1,0 +1,109 @@
+"""A set of processes is opened: started, built side by side or alone, and warmed up one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from phasewise.measure.driver import ArmDriver
+from phasewise.measure.sampling import Sampling, take_failure
+from phasewise.measure.warmup import warm_up
+from phasewise.records.verdict import Failure
+from phasewise.run.death import ProcessFailed
+
+
+def open_set(sampling: Sampling) -> None:
+    """Start a fresh process for each arm, build them, and warm up one after the other.
+
+    Where all fit on the device, the processes of the sets to come build beside those of the first: to build takes longer
+    than to time.
+
+    Raises:
+        NotTogether: one that comes after others runs out of memory; all are closed.
+    """
+    began = sampling.tools.now()
+    sampling.process_set += 1
+    sampling.warming_s = 0.0
+    arms = sampling.taking_part
+    sampling.rng.shuffle(arms)
+    for arm in arms:
+        # imports of all overlap; nothing is timed now
+        sampling.start(arm, sets=sampling.budget.min_sets - sampling.process_set)
+    built: list[str] = []
+    for group in _group(sampling, arms):
+        others = sampling.ahead or any(arm in sampling.drivers for arm in built) or len(group) > 1
+        prepare_arms(sampling, group, with_others=others, ahead=sampling.ahead and not _is_recorded(sampling, group))
+        built += group
+    if sampling.ahead and not is_slow(sampling):
+        # where nothing was built beside them
+        sampling.processes.open_waiting()
+    sampling.processes.wait()
+    sampling.opening_s = max(sampling.opening_s, sampling.tools.now() - began)
+    is_next_built = sampling.processes.are_built(sampling.taking_part)
+    sampling.seconds_a_set = sampling.warming_s if is_next_built else sampling.opening_s
+    sampling.tools.watch.look(sampling.processes.pids)
+
+
+def _group(sampling: Sampling, arms: Sequence[str]) -> list[list[str]]:
+    """Who builds beside whom: one that may be spared first, for it may make room; one whose build is on record last, alone."""
+    entrants = {arm: sampling.logs[arm].entrant for arm in arms}
+    last = [arm for arm in arms if _is_recorded(sampling, [arm])]
+    first = [arm for arm in arms if entrants[arm].spare_if_slow and arm not in last]
+    beside = [arm for arm in arms if arm not in (*first, *last)]
+    return [group for group in (*([arm] for arm in first), beside, *([arm] for arm in last)) if group]
+
+
+def _is_recorded(sampling: Sampling, arms: Sequence[str]) -> bool:
+    """Whether a build of `arms` in this set goes on record, so that nothing may run beside it."""
+    return sampling.process_set == 0 and any(sampling.logs[arm].entrant.fresh_caches for arm in arms)
+
+
+def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, ahead: bool = False) -> None:
+    """Build `arms` side by side, then warm up one after the other; one that fails or is spared takes no part in the rounds.
+
+    With `ahead`, the processes of the sets to come build beside them. Raises NotTogether as `open_set` does.
+    """
+    names = ", ".join(sampling.logs[arm].entrant.variant for arm in arms)
+    sampling.tools.progress.update(f"{sampling.case}: set {sampling.process_set + 1}, opening {names}")
+    with ThreadPoolExecutor(len(arms) + 1) as pool:
+        others = pool.submit(sampling.processes.open_waiting) if ahead else None
+        answers = list(pool.map(_open, [sampling.drivers[arm] for arm in arms]))
+        if others is not None:
+            others.result()
+    for arm, answer in zip(arms, answers, strict=True):
+        if isinstance(answer, Failure):
+            take_failure(sampling, arm, answer, with_others=with_others)
+        else:
+            sampling.logs[arm].note_opened(answer)
+    began = sampling.tools.now()
+    for arm in arms:
+        if arm in sampling.drivers:
+            _warm_up(sampling, arm, with_others=with_others)
+    sampling.warming_s += sampling.tools.now() - began
+
+
+def is_slow(sampling: Sampling) -> bool:
+    """Whether one set will do."""
+    warmed = [log.warmed for log in sampling.logs.values() if log.takes_part and log.warmed is not None]
+    return any(arm.step_s > sampling.budget.slow_step_s for arm in warmed)
+
+
+def _open(driver: ArmDriver) -> dict[str, Any] | Failure:
+    try:
+        return driver.open()
+    except ProcessFailed as died:
+        return died.failure
+
+
+def _warm_up(sampling: Sampling, arm: str, *, with_others: bool) -> None:
+    log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
+    try:
+        warmed = log.entrant.warmed or warm_up(driver, budget, cold=log.entrant.cold, now=sampling.tools.now)
+    except ProcessFailed as died:
+        take_failure(sampling, arm, died.failure, with_others=with_others)
+        return
+    log.note_warmed(warmed)
+    if log.entrant.spare_if_slow and warmed.step_s > budget.slow_step_s:
+        log.spared = True
+        sampling.processes.leave([arm])
