@@ -32,6 +32,8 @@ LITTLE = {
     "timeout_s": 120,
 }
 RUN = "tiny-cpu"
+# bundling it takes as long as the rest of a report
+SCRIPT = "reports/vega.js"
 LIMIT_S = 400
 
 
@@ -116,9 +118,11 @@ def make_project(folder: Path, workloads: Mapping[str, str | Path], **options: A
     return Project(folder)
 
 
-def lend_machine(project: Project, other: Project) -> None:
-    """Give `other` the measured peaks of `project`, which are the same machine's."""
+def lend(project: Project, other: Project) -> None:
+    """Give `other` what is the same for all projects of this machine: its measured peaks, and the script of all indexes."""
     shutil.copytree(project.folder / "profiles" / "machines", other.folder / "profiles" / "machines")
+    (other.folder / SCRIPT).parent.mkdir()
+    shutil.copyfile(project.folder / SCRIPT, other.folder / SCRIPT)
 
 
 def copy_project(project: Project, folder: Path) -> Project:

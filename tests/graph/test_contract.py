@@ -7,7 +7,7 @@ import json
 import jsonschema
 import pytest
 
-from graph.projects import CONTRACT, REPOSITORY, lend_machine, make_project, share, unreadable
+from graph.projects import CONTRACT, REPOSITORY, lend, make_project, unreadable
 
 SHAPES = sorted(path.stem for path in CONTRACT.glob("*.py"))
 # which of these it is hangs on the machine; what a status needs is tested where the clock is injected
@@ -15,25 +15,13 @@ JUDGED = {"FASTER", "SAME", "SLOWER", "INCONCLUSIVE"}
 SUMMARY = json.loads((REPOSITORY / "src/phasewise/analyse/summary.schema.json").read_text())
 
 
-@pytest.fixture(scope="session")
-def machine(tmp_path_factory):
-    """A project with the measured peaks of this machine."""
-
-    def make(folder):
-        project = make_project(folder, {"layout": CONTRACT / "layout.py"})
-        project.run("profiles/machines/cpu.json")
-        return project
-
-    return share(tmp_path_factory, "machine", make)
-
-
 @pytest.fixture
-def run_shape(tmp_path, machine):
+def run_shape(tmp_path, lender):
     """Run the graph on a contract workload, and see that everything that was planned is on record."""
 
     def run(name, **options):
         project = make_project(tmp_path / "project", {name: CONTRACT / f"{name}.py"}, **options)
-        lend_machine(machine, project)
+        lend(lender, project)
         project.run()
         story = project.read(name, "", "plan")
         for row in story["variants"]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from graph.projects import RUN, copy_project, make_project, share, surroundings
+from graph.projects import RUN, copy_project, lend, make_project, share, surroundings
 
 FAULTY = Path(__file__).with_name("faulty.py")
 # the part of the markup in faulty.py that a browser would run
@@ -18,12 +18,13 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(tmp_path_factory, lender):
     """A project whose graph has run to its end, with five phases that can't; nobody changes it."""
 
     def make(folder):
         # validation waits four times as long for a phase that hangs
         project = make_project(folder, {"faulty": FAULTY}, profilers=["torch"], measure={"timeout_s": 10})
+        lend(lender, project)
         done = project.run()
         assert "Traceback" not in done.stdout + done.stderr
         return project
