@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,14 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture
+def root(rendered: Path, tmp_path: Path) -> Path:
+    """A project with the shared script alone: to bundle it takes longer than to render a small run."""
+    (tmp_path / "reports").mkdir()
+    shutil.copyfile(rendered / "reports" / "vega.js", tmp_path / "reports" / "vega.js")
+    return tmp_path
+
+
 def test_pages_figures_summary_and_the_shared_script_are_written(rendered: Path) -> None:
     folder = Layout(rendered).report(WORKLOAD, RUN)
     for name in ("index", "week-1", "week-2", "phases"):
@@ -87,12 +96,12 @@ def test_the_index_stands_without_any_run(tmp_path: Path) -> None:
     assert "No run is on record yet" in (tmp_path / "reports" / "index.html").read_text()
 
 
-def test_pages_of_an_earlier_plan_are_removed(tmp_path: Path) -> None:
-    folder = write_run(tmp_path)
+def test_pages_of_an_earlier_plan_are_removed(root: Path) -> None:
+    folder = write_run(root)
     for stale in ("week-9.html", "week-9.md", "figures/old.svg"):
         store.write_bytes(b"old", folder / stale)
     store.write_bytes(b"mine", folder / "notes.txt")
-    render_run(tmp_path, WORKLOAD, RUN)
+    render_run(root, WORKLOAD, RUN)
     assert (
         not (folder / "week-9.html").exists()
         and not (folder / "week-9.md").exists()
@@ -101,24 +110,24 @@ def test_pages_of_an_earlier_plan_are_removed(tmp_path: Path) -> None:
     assert (folder / "notes.txt").exists()
 
 
-def test_corrupt_newer_and_missing_records_are_holes_with_their_reason(tmp_path: Path) -> None:
-    folder = Layout(tmp_path).run(WORKLOAD, RUN)
-    report = write_run(tmp_path)
+def test_corrupt_newer_and_missing_records_are_holes_with_their_reason(root: Path) -> None:
+    folder = Layout(root).run(WORKLOAD, RUN)
+    report = write_run(root)
     store.write_bytes(b"{not json", folder / "ledger.json")
     store.write_bytes(b'{"schema": 99}', folder / "00-baseline" / "profile.json")
     (folder / "02-fused-message" / "validate.json").unlink()
-    render_run(tmp_path, WORKLOAD, RUN)
+    render_run(root, WORKLOAD, RUN)
     text = "".join(read_html((report / "index.html").read_text()).text)
     assert "3 records are missing" in text
     assert "ledger.json: not a whole JSON record" in text
     assert "schema 99 is unknown" in text
     assert "02-fused-message/validate.json: not there yet" in text
-    assert str(tmp_path) not in text
+    assert str(root) not in text
 
 
-def test_a_run_without_any_record_still_renders(tmp_path: Path) -> None:
-    render_run(tmp_path, "nobody", "tiny-cpu")
-    assert "Nothing has been analysed yet" in (Layout(tmp_path).report("nobody", "tiny-cpu") / "index.html").read_text()
+def test_a_run_without_any_record_still_renders(root: Path) -> None:
+    render_run(root, "nobody", "tiny-cpu")
+    assert "Nothing has been analysed yet" in (Layout(root).report("nobody", "tiny-cpu") / "index.html").read_text()
 
 
 def test_missing_chart_packages_are_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
