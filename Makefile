@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export OMP_NUM_THREADS ?= 1
+# hundreds of processes import the same files: bytecode is kept, also where the shell says otherwise
+unexport PYTHONDONTWRITEBYTECODE
 # three tests on two cores: some wait for what has to hang or to be killed
 SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
 
