@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,10 +74,10 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _import_script(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("phasewise_export_script", path)
-    assert spec is not None and spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = ModuleType("phasewise_export_script")
+    script.__file__ = str(path)
+    # not imported: the bytecode would lie beside the script, as a file of the export
+    exec(compile(path.read_bytes(), path, "exec"), script.__dict__)
     return script
 
 
