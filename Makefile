@@ -40,8 +40,9 @@ $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $$(command -v $(PYTHON) || command -v python3) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	# torch first: the other packages then take the build that is there
-	$(BIN)/python -m pip install --quiet $$(grep '^torch==' requirements.lock)
-	$(BIN)/python -m pip install --quiet -r requirements.lock
+	# not compiled, which takes a minute: what is used is compiled on first use
+	$(BIN)/python -m pip install --quiet --no-compile $$(grep '^torch==' requirements.lock)
+	$(BIN)/python -m pip install --quiet --no-compile -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $(READY)
 
