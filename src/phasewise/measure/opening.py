@@ -85,8 +85,7 @@ def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, 
 
 def is_slow(sampling: Sampling) -> bool:
     """Whether one set will do."""
-    warmed = [log.warmed for log in sampling.logs.values() if log.takes_part and log.warmed is not None]
-    return any(arm.step_s > sampling.budget.slow_step_s for arm in warmed)
+    return any(arm.step_s > sampling.budget.slow_step_s for arm in sampling.warmed)
 
 
 def _open(driver: ArmDriver) -> dict[str, Any] | Failure:

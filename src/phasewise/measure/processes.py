@@ -44,7 +44,7 @@ class Processes:
     def wait(self) -> None:
         """Until the processes of the sets to come have imported; one that could not is started again in its turn."""
         for arm, waiting in self.waiting.items():
-            self.waiting[arm] = [driver for driver in waiting if _is_ready(driver)]
+            self.waiting[arm] = [driver for driver in waiting if _could(driver.wait)]
 
     def open_waiting(self) -> None:
         """Build those of the sets to come, all at once; one that could not is started again in its turn."""
@@ -53,11 +53,9 @@ class Processes:
         if not drivers:
             return
         with ThreadPoolExecutor(len(drivers)) as pool:
-            failed = {
-                id(driver) for driver, is_open in zip(drivers, pool.map(_is_open, drivers), strict=True) if not is_open
-            }
+            opened = dict(zip(map(id, drivers), pool.map(lambda driver: _could(driver.open), drivers), strict=True))
         for arm, waiting in self.waiting.items():
-            self.waiting[arm] = [driver for driver in waiting if id(driver) not in failed]
+            self.waiting[arm] = [driver for driver in waiting if opened[id(driver)]]
 
     def leave(self, arms: Iterable[str]) -> None:
         """End all processes of `arms`."""
@@ -97,7 +95,7 @@ def start_ahead(
     try:
         ahead = {name: stock(entrants) for name, entrants in comparisons.items()}
         for drivers in stocks:
-            drivers[:] = filter(_is_ready, drivers)
+            drivers[:] = [driver for driver in drivers if _could(driver.wait)]
         yield ahead
     finally:
         _close([driver for drivers in stocks for driver in drivers])
@@ -112,17 +110,10 @@ def _draw(stock: list[ArmDriver], entrant: Entrant) -> Callable[[], ArmDriver]:
     return lambda: stock.pop(0) if stock else entrant.start()
 
 
-def _is_ready(driver: ArmDriver) -> bool:
+def _could(act: Callable[[], object]) -> bool:
+    """Whether a process did what it was asked."""
     try:
-        driver.wait()
-    except ProcessFailed:
-        return False
-    return True
-
-
-def _is_open(driver: ArmDriver) -> bool:
-    try:
-        driver.open()
+        act()
     except ProcessFailed:
         return False
     return True

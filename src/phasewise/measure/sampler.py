@@ -54,7 +54,8 @@ def sample_case(
 ) -> CaseMeasurement:
     """Measure all `entrants` in the same rounds until the ratio of each of `pairs` (slower, faster) is precise.
 
-    With `ahead`, the processes of all sets fit on the device at once. An arm that fails is out, with its failure on record; the others go on. Without a pair left the rest are timed alone.
+    An arm that fails is out, with its failure on record; the others go on. Without a pair left the rest are timed alone.
+    With `ahead`, the processes of all sets fit on the device at once.
     """
     sampling = begin_sampling(case, entrants, budget, tools, ahead=ahead)
     began = tools.now()
@@ -160,9 +161,8 @@ def choose_rules(sampling: Sampling, pairs: Sequence[Pair], began: float) -> Rul
     budget = sampling.budget
     ordinary = stop_rules(budget)
     if is_slow(sampling):
-        warmed = [log.warmed for log in sampling.logs.values() if log.takes_part and log.warmed is not None]
         left = budget.seconds - (sampling.tools.now() - began)
-        a_round = sum(arm.step_s * arm.block_steps for arm in warmed)
+        a_round = sum(arm.step_s * arm.block_steps for arm in sampling.warmed)
         rounds = max(LEAST_ROUNDS, min(budget.min_rounds, int(left / a_round)))
         return Rules(stop=_fixed(rounds, 1), fixed=SLOW)
     if not _open_pairs(sampling, pairs):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from phasewise.measure.driver import ArmDriver, Entrant
+from phasewise.measure.driver import ArmDriver, Entrant, Warmed
 from phasewise.measure.log import ArmLog
 from phasewise.measure.neighbours import Look
 from phasewise.measure.processes import Processes
@@ -79,6 +79,11 @@ class Sampling:
     @property
     def taking_part(self) -> list[str]:
         return [arm for arm, log in self.logs.items() if log.takes_part]
+
+    @property
+    def warmed(self) -> list[Warmed]:
+        """Those that take part, as they were found warm."""
+        return [log.warmed for log in self.logs.values() if log.takes_part and log.warmed is not None]
 
     def snapshot(self, stopped: str = "") -> CaseMeasurement:
         """The comparison as far as it has come."""

@@ -47,8 +47,8 @@ def measure_variant(
 ) -> Measurement:
     """Measure `plan` in all its cases; what can't be measured is on record with the reason.
 
-    `plans` and `validations` hold those of the variant and of all its ancestors, `measured` what is known of these. `machine` is the identity of this machine.
-    Where `gpu_memory_bytes` hold them, the processes of all sets of a comparison build at once.
+    `plans` and `validations` hold those of the variant and of all its ancestors, `measured` what is known of these. `machine`
+    is the identity of this machine. Where `gpu_memory_bytes` hold them, the processes of all sets of a comparison build at once.
     """
     progress = to_stderr() if progress is None else progress
     sets = plan.budget.min_sets
