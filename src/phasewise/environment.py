@@ -18,6 +18,8 @@ from typing import Any
 from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine, Tool
 
+# GPUs of one model that the jobs of a run share, one for each rank; set by `phasewise run --gpus`
+POOL = "PHASEWISE_GPUS"
 # packages that can change a number
 PACKAGES = (
     "torch",
@@ -80,7 +82,8 @@ def _detect_gpu(nvml: ModuleType) -> Machine:
         device=short_name(name) + (f"x{len(handles)}" if len(handles) > 1 else ""),
         kind="cuda",
         name=name,
-        gpus=len(handles),
+        # a run with a pool names its machine by one GPU, and its phases may have as many ranks as there are
+        gpus=len(os.environ[POOL].split(",")) if os.environ.get(POOL) else len(handles),
         capability=(major, minor),
         memory_bytes=nvml.nvmlDeviceGetMemoryInfo(handle).total,
         driver=_text(nvml.nvmlSystemGetDriverVersion()),

@@ -151,7 +151,7 @@ def test_jobs_of_a_pool_measure_each_on_a_gpu_of_its_own(tmp_path, monkeypatch):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
 
 
-def test_a_run_of_several_gpus_is_planned_for_one_and_has_as_many_jobs_at_a_time(monkeypatch):
+def test_a_run_of_several_gpus_has_as_many_jobs_at_a_time(monkeypatch):
     started = {}
 
     def run(command, env, check):
@@ -167,6 +167,27 @@ def test_a_run_of_several_gpus_is_planned_for_one_and_has_as_many_jobs_at_a_time
     assert (snakemake, understood.targets) == ("snakemake", ["all"])
     assert [resource.value for resource in understood.resources.values()] == [2]
     assert started["env"]["CUDA_VISIBLE_DEVICES"] == "2" and started["env"]["PHASEWISE_GPUS"] == "2,3"
+
+
+def test_a_job_of_several_ranks_takes_as_many_gpus_or_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
+    monkeypatch.setenv("PHASEWISE_GPUS", "0,1,3")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr("phasewise.cli.hold.name_gpus", lambda entries: {entry: f"GPU-{entry}" for entry in entries})
+    with hold_machine("h200"):
+        with hold_machine("h200", ranks=2):
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == "1,3"
+
+        def give_up(seconds):
+            raise TimeoutError
+
+        monkeypatch.setattr("phasewise.cli.hold.time.sleep", give_up)
+        with pytest.raises(TimeoutError), hold_machine("h200", ranks=3):
+            pass
+        # what it could have taken was left to others
+        with hold_machine("h200"):
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
 
 
 @pytest.mark.parametrize("text", ["", "0,", "0,0", "0;1", "../x"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -107,6 +108,18 @@ def test_beside_a_gpu_gates_share_it_and_come_before_what_is_timed(tmp_path):
     assert all("threads: 2" in block and "gpu=0" in block and "priority: 1" in block for block in gates)
     timed = [block for block in blocks if block.startswith("measure")]
     assert all("threads: 16" in block and "gpu=1" in block and "priority" not in block for block in timed)
+
+
+def test_in_a_pool_what_is_timed_has_a_gpu_for_each_of_its_ranks(tmp_path):
+    project = make_project(tmp_path / "project", {"group": CONTRACT / "group.py"}, size="tiny")
+    put_on_record(project, "h200")
+    for gpus, asked in ((1, {1}), (4, {1, 2})):
+        done = project.run("-n", "--cores", "16", "--resources", f"gpu={gpus}", "--", PHASEWISE_MACHINE="h200")
+        timed = [block for block in done.stdout.split("\nrule ") if block.startswith("measure")]
+        counts = [int(re.search(r"gpu=(\d+)", block)[1]) for block in timed]
+        assert set(counts) == asked
+        # and its share of the cores for each
+        assert all(f"threads: {count * 16 // gpus}" in block for count, block in zip(counts, timed, strict=True))
 
 
 def test_a_machine_that_is_not_on_record_is_refused(tmp_path):

@@ -32,12 +32,18 @@ def hold_project():
 
 GRAPH = plan_all()
 # what is timed has all cores for itself, or its share where several GPUs are at work
-GPUS = workflow.global_resources["gpu"]
-CORES = max(1, workflow.cores // int(getattr(GPUS, "value", GPUS)))
+GPU = workflow.global_resources["gpu"]
+GPUS = int(getattr(GPU, "value", GPU))
+CORES = max(1, workflow.cores // GPUS)
 # gates take no times, so beside a GPU they run side by side; most of one is imports, builds and a reference
 SIDE_BY_SIDE = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
 GATE_CORES, GATE_GPUS = (min(2, CORES), 0) if SIDE_BY_SIDE else (CORES, 1)
 RECORDS = "profiles/records/{workload}/{run}"
+
+
+def count_gpus(wildcards):
+    """As many as a job has ranks; a run without a pool has one slot, which stands for all GPUs."""
+    return min(GPUS, GRAPH.ranks(wildcards))
 
 
 wildcard_constraints:

@@ -5,8 +5,8 @@ rule measure:
         f"{RECORDS}/{{variant}}/measure.json",
     log:
         "logs/measure/{workload}/{run}/{variant}.log",
-    threads: CORES
+    threads: lambda wildcards: CORES * count_gpus(wildcards)
     resources:
-        gpu=1,
+        gpu=count_gpus,
     shell:
         "python -m phasewise measure {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

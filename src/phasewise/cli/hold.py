@@ -9,14 +9,12 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from phasewise.environment import name_gpus
+from phasewise.environment import POOL, name_gpus
 from phasewise.records.errors import UserError
 
-# GPUs of one model that the jobs of a run share, one each; set by `phasewise run --gpus`
-POOL = "PHASEWISE_GPUS"
 GPU = re.compile(r"\d+|GPU-[0-9a-f-]+")
 POLL_S = 0.2
 # how often a job says that it still waits
@@ -32,50 +30,66 @@ def parse_gpus(text: str) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def hold_machine(device: str, *, shared: bool = False) -> Iterator[None]:
+def hold_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterator[None]:
     """Wait until no other job measures on the GPUs that this one sees, then keep others out of them.
 
-    In a run with a pool a job sees one GPU of it, the first that is free. What takes no times is `shared`: any number of
-    such jobs run side by side, and none beside a measurement. A CPU is held as a whole.
+    In a run with a pool a job sees one GPU of it for each of its `ranks`, the first that are free. What takes no times is
+    `shared`: any number of such jobs run side by side, and none beside a measurement. A CPU is held as a whole.
     """
     pool = os.environ.get(POOL)
     with contextlib.ExitStack() as held:
         if device == "cpu":
-            _wait_for_one(held, {device: device}, shared=shared)
+            _wait_for(held, {device: device}, 1, shared=shared)
         elif pool:
-            held.enter_context(_seeing(_wait_for_one(held, name_gpus(pool.split(",")), shared=shared)))
+            held.enter_context(_seeing(_wait_for(held, name_gpus(pool.split(",")), ranks, shared=shared)))
         else:
             for name in name_gpus().values() or [device]:
-                _wait_for_one(held, {name: name}, shared=shared)
+                _wait_for(held, {name: name}, 1, shared=shared)
         yield
 
 
 @contextlib.contextmanager
-def _seeing(gpu: str) -> Iterator[None]:
-    """Workers that are started now see this GPU only."""
+def _seeing(gpus: Sequence[str]) -> Iterator[None]:
+    """Workers that are started now see these GPUs only."""
     before = os.environ["CUDA_VISIBLE_DEVICES"]
-    os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     try:
         yield
     finally:
         os.environ["CUDA_VISIBLE_DEVICES"] = before
 
 
-def _wait_for_one(held: contextlib.ExitStack, names: Mapping[str, str], *, shared: bool) -> str:
-    """Lock the first of `names` (GPU -> its name on the lock) that is free, until `held` is closed; jobs that share begin at different ones."""
+def _wait_for(held: contextlib.ExitStack, names: Mapping[str, str], count: int, *, shared: bool) -> list[str]:
+    """Lock the first `count` of `names` (GPU -> its name on the lock) that are free, until `held` is closed.
+
+    All of them or none, so that two jobs never wait for each other; jobs that share begin at different ones.
+    """
     gpus = list(names)
     first = os.getpid() % len(gpus) if shared else 0
     handles = {gpu: _open(held, names[gpu]) for gpu in (*gpus[first:], *gpus[:first])}
     reminder = time.monotonic()
     while True:
-        for gpu, handle in handles.items():
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-                return gpu
+        taken: list[str] = []
+        for gpu in handles:
+            if len(taken) < count and _lock(handles[gpu], shared=shared):
+                taken.append(gpu)
+        if len(taken) == count:
+            return sorted(taken, key=gpus.index)
+        for gpu in taken:
+            fcntl.flock(handles[gpu], fcntl.LOCK_UN)
         if time.monotonic() >= reminder:
             print("another run is measuring on this machine; waiting for it", file=sys.stderr, flush=True)
             reminder = time.monotonic() + REMINDER_S
         time.sleep(POLL_S)
+
+
+def _lock(handle: int, *, shared: bool) -> bool:
+    """Whether the file could be locked at once."""
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _open(held: contextlib.ExitStack, name: str) -> int:

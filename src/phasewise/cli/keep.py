@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from phasewise.cli.budget import DEADLINE, parse_duration
-from phasewise.cli.hold import POOL, parse_gpus
+from phasewise.cli.hold import parse_gpus
 from phasewise.cli.project import load_all, load_run, project_layout
-from phasewise.environment import name_gpus
+from phasewise.environment import POOL, name_gpus
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.measure import Measurement
 from phasewise.records.profile import Profile
@@ -33,7 +33,9 @@ MADE_FROM = {
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--budget", help="Start no job that would not fit: 90s, 8m, 1.5h.")
-@click.option("--gpus", help="GPUs of one model, such as 0,1: as many jobs at a time, each on one of them.")
+@click.option(
+    "--gpus", help="GPUs of one model, such as 0,1: as many jobs at a time, each on one, or on as many as it has ranks."
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(budget: str | None, gpus: str | None, arguments: tuple[str, ...]) -> None:
     """Run the graph in this folder: snakemake with ARGUMENTS, from the project's own Snakefile or the package's."""
@@ -43,7 +45,7 @@ def run(budget: str | None, gpus: str | None, arguments: tuple[str, ...]) -> Non
         pool = parse_gpus(gpus)
         if not name_gpus(pool):
             raise UserError(f"--gpus {gpus}: no NVIDIA GPU is found here; leave the option out")
-        # plans are made for a machine with one of them
+        # a job that has not taken its own yet sees one of them
         environment |= {POOL: ",".join(pool), "CUDA_VISIBLE_DEVICES": pool[0]}
         extra += ["--resources", f"gpu={len(pool)}"]
     if budget is not None:

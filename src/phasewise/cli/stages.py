@@ -111,7 +111,7 @@ def validate(workload: str, run: str, variant: str) -> None:
         root=layout.root,
         machine=load_machine(layout, story.device).identity,
         commit=commit(layout.root),
-        hold=partial(hold_machine, story.device),
+        hold=partial(hold_machine, story.device, ranks=planned.ranks),
     )
     write(record, layout.records(workload, run, variant) / "validate.json")
     for case in record.cases:
@@ -130,7 +130,7 @@ def measure(workload: str, run: str, variant: str) -> None:
 
     must_fit(f"measure {variant}", layout, planned.budget.seconds * len(planned.cases) / 2)
     machine = load_machine(layout, story.device)
-    with hold_machine(story.device):
+    with hold_machine(story.device, ranks=planned.ranks):
         record = measure_variant(
             planned,
             load_all(layout, story, "plan.json", VariantPlan),

@@ -78,6 +78,10 @@ class Graph:
             | {"before": self._settle(plan, "measure.json", before)}
         )
 
+    def ranks(self, wildcards: Any) -> int:
+        """Processes that step together, each on a GPU of its own."""
+        return self._find(wildcards).ranks
+
     def profile_inputs(self, wildcards: Any) -> Inputs:
         """The plan, what is to be captured, and the gate."""
         return self._capture_inputs(self._find(wildcards), "profile.json")
