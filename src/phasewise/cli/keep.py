@@ -31,7 +31,16 @@ MADE_FROM = {
 }
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+class ThroughCommand(click.Command):
+    """Hands on a `--` too, which click takes for its own: to Snakemake it ends a list of words."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        # click leaves out the first one that it sees
+        return super().parse_args(ctx, [*args[:end], *(["--"] if end < len(args) else []), *args[end:]])
+
+
+@click.command(cls=ThroughCommand, context_settings={"ignore_unknown_options": True})
 @click.option("--budget", help="Start no job that would not fit: 90s, 8m, 1.5h.")
 @click.option(
     "--gpus", help="GPUs of one model, such as 0,1: as many jobs at a time, each on one, or on as many as it has ranks."
