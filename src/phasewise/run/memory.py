@@ -59,7 +59,8 @@ def limit_memory(limit_bytes: int, device: torch.device) -> None:
     """Let this process have at most `limit_bytes` more: of torch's device memory, or of private host memory."""
     if device.type == "cuda":
         total = torch.cuda.get_device_properties(device).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total), device)
+        # a device without a number is refused, and None is the current one
+        torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total), device.index)
         return
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     wanted = _status_bytes("VmData") + limit_bytes
