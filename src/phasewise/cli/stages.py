@@ -25,7 +25,7 @@ from phasewise.records.analyse import VariantAnalysis
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.export import Export
 from phasewise.records.measure import Measurement
-from phasewise.records.plan import Kind, PreparePlan, VariantPlan
+from phasewise.records.plan import Kind, PreparePlan, RunPlan, VariantPlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
@@ -103,6 +103,7 @@ def validate(workload: str, run: str, variant: str) -> None:
     story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
     from phasewise.validate import validate_variant
 
+    _restore(layout, story)
     must_fit(f"validate {variant}", layout, 25 * len(planned.cases))
     record = validate_variant(
         planned,
@@ -128,6 +129,7 @@ def measure(workload: str, run: str, variant: str) -> None:
     story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
     from phasewise.measure import measure_variant
 
+    _restore(layout, story)
     must_fit(f"measure {variant}", layout, planned.budget.seconds * len(planned.cases) / 2)
     machine = load_machine(layout, story.device)
     with hold_machine(story.device, ranks=planned.ranks):
@@ -146,6 +148,15 @@ def measure(workload: str, run: str, variant: str) -> None:
         click.echo(
             f"{variant} {case.case}: {len(case.rounds)} rounds, {case.stopped or (case.skipped and case.skipped.message)}"
         )
+
+
+def _restore(layout: Layout, story: RunPlan) -> None:
+    """What was prepared lies beside the project's records, not among them, and may have stayed elsewhere."""
+    from phasewise.prepare.restore import restore_artifacts
+
+    folder = layout.run(story.workload, story.run)
+    prepared = read(folder / "prepare.json", Prepared)
+    restore_artifacts(read(folder / "prepare.plan.json", PreparePlan), prepared, layout)
 
 
 def _load_measured(layout: Layout, planned: VariantPlan) -> dict[str, Measurement]:
@@ -169,6 +180,7 @@ def profile(workload: str, run: str, variant: str) -> None:
     planned = load_captures(layout, load_variant(layout, workload, run, variant))
     from phasewise.profile import profile_variant
 
+    _restore(layout, story)
     must_fit(f"profile {variant}", layout, 60 * len(planned.cases))
     gate = load_made(layout.records(workload, run, variant), "validate.json", Validation)
     with hold_machine(story.device):
@@ -194,6 +206,7 @@ def export(workload: str, run: str, variant: str) -> None:
     planned = load_captures(layout, load_variant(layout, workload, run, variant))
     from phasewise.export import export_variant
 
+    _restore(layout, story)
     must_fit(f"export {variant}", layout, 120 * len(planned.cases))
     gate = load_made(layout.records(workload, run, variant), "validate.json", Validation)
     with hold_machine(story.device):
