@@ -14,6 +14,7 @@ from phasewise import Shape, Unsupported
 from phasewise.kit import padding
 from phasewise.kit.ranks import Rank
 from phasewise.workloads.resnet_bk import checks, program
+from phasewise.workloads.resnet_bk.model import LanguageModel
 from phasewise.workloads.resnet_bk.phases import Switches
 from phasewise.workloads.resnet_bk.train import make_training, place_rows
 from workloads.resnet_bk.resnet_bk_cases import CAUSAL, CPU, STACK, TINY, build, make_context, run_steps
@@ -218,3 +219,21 @@ def test_losses_fall_over_200_steps_and_half_precision_follows() -> None:
         assert sum(losses[-40:]) / 40 < 0.75 * losses[0]
         ends[precision] = sum(losses[-40:]) / 40
     assert ends["bfloat16"] == pytest.approx(ends["float32"], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("shape", "leak", "passed"), [(TINY, 0.0, True), (CAUSAL, 0.0, True), (CAUSAL, 1e-6, True), (CAUSAL, 1e-2, False)]
+)
+def test_the_check_of_the_future_tells_rounding_from_a_leak(
+    shape: Shape, leak: float, passed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = LanguageModel.logits
+
+    def logits(model: LanguageModel, tokens: torch.Tensor) -> torch.Tensor:
+        found = plain(model, tokens)
+        # what the last position says reaches all others
+        return found + leak * found[:, -1:]
+
+    monkeypatch.setattr(LanguageModel, "logits", logits)
+    found = checks.future(make_context(Switches(**STACK), shape))
+    assert found.passed is passed, found.message

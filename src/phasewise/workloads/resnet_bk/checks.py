@@ -30,6 +30,9 @@ TAIL = 40
 # nats by which the end of a curve may lie off float32's: seeds of the data differ by more
 CURVE_SLACK = 0.05
 RESUME_STEPS = 5
+# of what later logits change by: a kernel's order of operations may depend on all of a row, which moves float32's last digit;
+# the bidirectional model moves its earlier logits by a tenth of that and more
+ROUNDING = 1e-4
 
 
 def loss_curve(context: CheckContext) -> Checked:
@@ -130,13 +133,15 @@ def future(context: CheckContext) -> Checked:
     half = tokens.shape[1] // 2
     other[:, half:] = (other[:, half:] + 1) % context.shape.vocabulary
     with torch.no_grad():
-        change = float((model.logits(tokens) - model.logits(other))[:, :half].abs().max())
+        change = (model.logits(tokens) - model.logits(other)).abs()
+    before, after = float(change[:, :half].max()), float(change[:, half:].max())
+    leak = before / after
     causal = bool(context.shape.causal)
-    said = "no earlier logit changes" if change == 0 else f"earlier logits change by up to {change:.2g}"
     return Checked(
-        passed=(change == 0) == causal,
-        message=f"{said} with the text's second half; this model is {'causal' if causal else 'bidirectional, as documented'}",
-        numbers={"leak": Quantity(value=change)},
+        passed=(leak <= ROUNDING) == causal,
+        message=f"earlier logits change by {before:.2g} at most with the text's second half, later ones by {after:.2g}; "
+        f"this model is {'causal' if causal else 'bidirectional, as documented'}",
+        numbers={"leak": Quantity(value=leak)},
     )
 
 
