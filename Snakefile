@@ -4,7 +4,7 @@ from pathlib import Path
 
 from snakemake.utils import min_version, validate
 
-min_version("9.18")
+min_version("9.27")
 
 # a rule fails if any command of its pipe does; its `python` is the one that runs this file
 shell.prefix(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -105,9 +106,20 @@ def test_beside_a_gpu_gates_share_it_and_come_before_what_is_timed(tmp_path):
     blocks = done.stdout.split("\nrule ")
     gates = [block for block in blocks if block.startswith("validate")]
     assert len(gates) >= 2
-    assert all("threads: 2" in block and "gpu=0" in block and "priority: 1" in block for block in gates)
-    timed = [block for block in blocks if block.startswith("measure")]
-    assert all("threads: 16" in block and "gpu=1" in block and "priority" not in block for block in timed)
+    assert all("threads: 2" in block and "gpu=0" in block for block in gates)
+    timed = [block for block in blocks if block.startswith(("measure", "profile"))]
+    assert all("threads: 16" in block and "gpu=1" in block for block in timed)
+    urgency = {block.split("logs/")[1].split()[0]: find_priority(block) for block in (*gates, *timed)}
+    assert min(map(find_priority, gates)) > max(map(find_priority, timed))
+    # what others stand on goes before what nothing waits for
+    for stage in ("validate", "measure", "profile"):
+        of = {Path(log).stem: number for log, number in urgency.items() if log.startswith(stage)}
+        assert of["00-baseline"] > of["01-columns"], stage
+
+
+def find_priority(block):
+    found = re.search(r"priority: (\d+)", block)
+    return int(found[1]) if found else 0
 
 
 def test_in_a_pool_what_is_timed_has_a_gpu_for_each_of_its_ranks(tmp_path):

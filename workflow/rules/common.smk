@@ -38,6 +38,8 @@ CORES = max(1, workflow.cores // GPUS)
 # gates take no times, so beside a GPU they run side by side; most of one is imports, builds and a reference
 SIDE_BY_SIDE = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
 GATE_CORES, GATE_GPUS = (min(2, CORES), 0) if SIDE_BY_SIDE else (CORES, 1)
+# above all that is timed
+GATES_FIRST = 1000
 RECORDS = "profiles/records/{workload}/{run}"
 
 

@@ -5,6 +5,7 @@ rule measure:
         f"{RECORDS}/{{variant}}/measure.json",
     log:
         "logs/measure/{workload}/{run}/{variant}.log",
+    priority: GRAPH.count_waiting
     threads: lambda wildcards: CORES * count_gpus(wildcards)
     resources:
         gpu=count_gpus,

@@ -5,6 +5,7 @@ rule profile:
         f"{RECORDS}/{{variant}}/profile.json",
     log:
         "logs/profile/{workload}/{run}/{variant}.log",
+    priority: GRAPH.count_waiting
     threads: CORES
     resources:
         gpu=1,

@@ -6,7 +6,7 @@ rule validate:
     log:
         "logs/validate/{workload}/{run}/{variant}.log",
     # what is timed waits for those that are under way
-    priority: 1
+    priority: lambda wildcards: GATES_FIRST + GRAPH.count_waiting(wildcards)
     threads: GATE_CORES
     resources:
         gpu=GATE_GPUS,

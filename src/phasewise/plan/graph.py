@@ -82,6 +82,11 @@ class Graph:
         """Processes that step together, each on a GPU of its own."""
         return self._find(wildcards).ranks
 
+    def count_waiting(self, wildcards: Any) -> int:
+        """Variants that stand on this one: the longest chain of a run goes first."""
+        run = self._find_run(wildcards.workload, wildcards.run)
+        return sum(wildcards.variant in plan.ancestors for plan in run.variants)
+
     def profile_inputs(self, wildcards: Any) -> Inputs:
         """The plan, what is to be captured, and the gate."""
         return self._capture_inputs(self._find(wildcards), "profile.json")
