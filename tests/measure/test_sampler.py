@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -255,6 +256,16 @@ def test_a_slow_arm_is_compared_in_few_rounds_of_one_set() -> None:
     assert case.stopped == "slow" and len(case.rounds) == 2
     ratio = estimate_speedup(case, budget)
     assert ratio is not None and ratio.estimate == pytest.approx(20_000, rel=0.05)
+
+
+def test_a_slow_arm_is_compared_in_fresh_processes_as_far_as_the_seconds_go() -> None:
+    for seconds, sets in ((60.0, 3), (20.0, 2), (10.0, 1)):
+        clock = Clock()
+        budget = Budget(seconds=seconds, slow_step_s=0.05)
+        case = run(clock, entrant(clock, "parent", step_s=0.1), entrant(clock, "variant"), budget=budget)
+        counts = Counter(taken.process_set for taken in case.rounds)
+        assert case.stopped == "slow" and len(counts) == sets, (seconds, counts)
+        assert max(counts.values()) <= budget.min_rounds
 
 
 def test_a_slow_baseline_beside_another_parent_is_spared() -> None:

@@ -84,7 +84,7 @@ def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, 
 
 
 def is_slow(sampling: Sampling) -> bool:
-    """Whether one set will do."""
+    """Whether an arm is so slow that the amount of rounds is fixed."""
     return any(arm.step_s > sampling.budget.slow_step_s for arm in sampling.warmed)
 
 

@@ -157,15 +157,21 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
 
 
 def choose_rules(sampling: Sampling, pairs: Sequence[Pair], began: float) -> Rules:
-    """The rules of the budget; fixed amounts where an arm is slow, or where nothing is left to compare."""
+    """The rules of the budget; fixed amounts where an arm is slow, or where nothing is left to compare.
+
+    Slow arms too are compared in fresh processes, as far as the budget's seconds go: a loop of launches strays most from one
+    process to the next.
+    """
     budget = sampling.budget
     ordinary = stop_rules(budget)
+    is_compared = bool(_open_pairs(sampling, pairs))
     if is_slow(sampling):
         left = budget.seconds - (sampling.tools.now() - began)
         a_round = sum(arm.step_s * arm.block_steps for arm in sampling.warmed)
         rounds = max(LEAST_ROUNDS, min(budget.min_rounds, int(left / a_round)))
-        return Rules(stop=_fixed(rounds, 1), fixed=SLOW)
-    if not _open_pairs(sampling, pairs):
+        sets = int(budget.seconds / (sampling.opening_s + rounds * a_round)) if is_compared else 1
+        return Rules(stop=_fixed(rounds, max(1, min(budget.min_sets, sets))), fixed=SLOW)
+    if not is_compared:
         return Rules(stop=_fixed(ordinary.least_rounds, budget.min_sets), fixed=ALONE)
     if not sampling.together:
         # a process that has made room for another can't take more rounds

@@ -15,7 +15,7 @@ from phasewise.records.base import Scalar
 from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, PlannedCheck, VariantPlan
 
 # raised by hand when a stage writes something else for the same plan: everything is then measured again
-PROTOCOL = 2
+PROTOCOL = 3
 # functions of a program module that every variant can reach
 ENTRIES = ("make_inputs", "build", "reference", "work", "prepare")
 
