@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from phasewise import CheckContext, Shape
+from phasewise.tensors import all_same_bits
 from phasewise.workloads.painn import checks, program
 from phasewise.workloads.painn.data import make_batch
 from phasewise.workloads.painn.dynamics import fit_drift, run_nve
@@ -71,6 +72,19 @@ def test_a_variant_gives_the_energies_and_forces_of_the_reference(variant: str, 
 def test_molecules_of_different_sizes_are_all_found_by_the_loop() -> None:
     shape = Shape(system="drugs", count=4, features=16, task="forces")
     assert run(Switches(), "batch-1024", shape) < 2e-5
+
+
+def test_a_list_in_another_order_is_described_by_the_same_bits_and_unwritten_places_show() -> None:
+    generator = torch.Generator().manual_seed(0)
+    i, r = torch.randint(0, 50, (4000,), generator=generator), torch.randn(4000, 3, generator=generator)
+    expected = program.describe_list(i, r, 50)
+    for _ in range(4):
+        # as atomics do, which add in any order
+        order = torch.randperm(4000, generator=generator)
+        assert all_same_bits(program.describe_list(i[order], r[order], 50), expected)
+    r[7] = float("nan")
+    nan = program.describe_list(i, r, 50)["distance"].isnan()
+    assert nan.sum() == 1 and nan[i[7]]
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])

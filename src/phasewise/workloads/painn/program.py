@@ -66,8 +66,7 @@ def reference(inputs: Batch, case: str, shape: Shape, items: Tensor | None = Non
         atoms = as_atoms(here)
         i, j, shift = plain.find_neighbours(atoms, sizes.cutoff)
         if shape.task == "list":
-            found = describe_list(i, plain.edge_vectors(atoms, i, j, shift), len(atoms.numbers))
-            return {name: value.cpu() for name, value in found.items()}
+            return describe_list(i, plain.edge_vectors(atoms, i, j, shift), len(atoms.numbers))
         piece = None if len(i) <= PIECE else PIECE
         energy, forces = plain.energy_and_forces(atoms, i, j, shift, weights, sizes, piece)
         found = _select(energy, forces, here, shape, mass_table(device))
@@ -107,9 +106,15 @@ def to_device(batch: Batch, device: torch.device) -> Placed:
 
 
 def describe_list(i: Tensor, r: Tensor, atoms: int) -> dict[str, Tensor]:
-    """A list without its order: number of neighbours and sum of their distances, for each atom."""
-    count = torch.bincount(i.long(), minlength=atoms)
-    distance = torch.zeros(atoms, dtype=torch.float64, device=r.device).index_add(0, i.long(), r.double().norm(dim=1))
+    """A list without its order: number of neighbours (A,) int64 and sum of their distances (A,) in A, float64, on the CPU.
+
+    The same edges give the same bits, in whatever order they stand.
+    """
+    # added in ascending order by one thread: a GPU's atomics would add in another order at each reading
+    d, order = r.double().norm(dim=1).sort()
+    d, i = d.cpu(), i.long()[order].cpu()
+    count = torch.bincount(i, minlength=atoms)
+    distance = torch.zeros(atoms, dtype=torch.float64).index_add(0, i, d)
     return {"neighbours": count, "distance": distance}
 
 
