@@ -26,6 +26,7 @@ CHEATS = {
     "cached_by_content": ("outputs-poisoned", "kept, not computed"),
     "mutated_input": ("inputs-unchanged", "changed the canonical batch in x"),
     "background_thread": ("outputs-waited-for", "threads are not waited for"),
+    "unrepeatable_reading": ("outputs-waited-for", "does not repeat its bits"),
     "half_precision": ("output", "times the baseline's own"),
     "tf32_rounding": ("output", "times the baseline's own"),
     "every_other_step": ("state-moves", "work is left out"),
