@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -53,6 +54,29 @@ def test_a_checkpoint_comes_back_with_its_sizes_and_reference_energies(tmp_path)
     assert again == sizes
     assert torch.equal(found["atomref"], weights["atomref"])
     assert torch.allclose(found["filter.weight"], weights["filter.weight"], rtol=1e-6)
+
+
+def test_systems_are_centred_each_for_itself_and_the_batch_is_left_alone() -> None:
+    batch = program.make_inputs("batch-1024", Shape(system="drugs", count=3, features=64, task="forces"), 0)
+    far = {**batch, "positions": batch["positions"] + 100.0 + batch["system"][:, None]}
+    found = peers.centre_systems(far)
+    means = [part.mean(0) for part in found["positions"].split(batch["start"].diff().tolist())]
+    assert torch.stack(means).abs().max() < 1e-12
+    # nothing but a shift, and the same one for all atoms of a system
+    for first, last in itertools.pairwise(batch["start"].tolist()):
+        shift = found["positions"][first:last] - batch["positions"][first:last]
+        assert (shift - shift[0]).abs().max() < 1e-12
+    assert torch.equal(far["positions"], batch["positions"] + 100.0 + batch["system"][:, None])
+
+
+def test_schnetpack_gives_the_same_forces_to_systems_far_from_the_origin() -> None:
+    pytest.importorskip("schnetpack", reason="needs the package schnetpack")
+    batch = program.make_inputs("batch-4", SHAPE, 0)
+    far = {**batch, "positions": batch["positions"] + 1000.0}
+    built = peers.schnetpack(far, "batch-4", SHAPE, torch.device("cpu"))
+    found = built.step(built.place(far))["forces"].double()
+    expected = program.reference(batch, "batch-4", SHAPE).step(batch)["forces"]
+    assert (found - expected).abs().max() < 2e-5
 
 
 @pytest.mark.parametrize("basis", ["gaussian", "bessel"])

@@ -151,6 +151,13 @@ def make_schnetpack(weights: Weights, sizes: Sizes, device: torch.device) -> Any
     return model.to(device).eval()
 
 
+def centre_systems(batch: Batch) -> dict[str, Tensor]:
+    """The batch with every system moved so that the mean of its positions, float64 in A, is the origin."""
+    sizes = batch["start"].diff()
+    centres = torch.zeros(len(sizes), 3, dtype=torch.float64).index_add(0, batch["system"], batch["positions"])
+    return {**batch, "positions": batch["positions"] - (centres / sizes[:, None])[batch["system"]]}
+
+
 def _run_schnetpack(shape: Shape, device: torch.device, *, compiled: bool = False) -> Program:
     from schnetpack import properties
 
@@ -161,7 +168,8 @@ def _run_schnetpack(shape: Shape, device: torch.device, *, compiled: bool = Fals
     atomref = weights["atomref"].to(device)
 
     def place(batch: Batch) -> dict[str, Tensor]:
-        atoms = as_atoms(to_device(dict(batch), device))
+        # as in its own data pipelines: it casts positions to float32, which is finest about the origin
+        atoms = as_atoms(to_device(centre_systems(batch), device))
         edges = exact(atoms, plan_list(atoms, sizes.cutoff))
         i, j = edges.i.long(), edges.j.long()
         r = atoms.positions[j] - atoms.positions[i]
