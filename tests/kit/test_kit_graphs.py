@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import contextlib
 import gc
+import weakref
 
 import pytest
 import torch
 
 from phasewise.kit import graphs
 from phasewise.kit.graphs import capture, capture_in_place, copy_in
+from phasewise.kit.timing import make_timer
 
 
 def test_without_a_gpu_the_step_runs_as_it_is_and_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +79,81 @@ def test_without_a_gpu_a_step_in_place_runs_as_it_is(monkeypatch: pytest.MonkeyP
     captured = capture_in_place(lambda placed: placed["x"] + 1, {"x": torch.ones(2)})
     assert captured.reason == "CUDA graphs need an NVIDIA GPU"
     assert captured.call({"x": torch.ones(2)}).tolist() == [2, 2]
+
+
+class FakeGraph:
+    """Replays nothing."""
+
+    def replay(self) -> None:
+        pass
+
+
+class FakeEvent:
+    """Measures nothing."""
+
+    def __init__(self, enable_timing: bool) -> None:
+        pass
+
+    def record(self) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, end: FakeEvent) -> float:
+        return 1.0
+
+
+@pytest.fixture
+def cpu_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a capture but the GPU: the step runs once, and its graph replays nothing."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(graphs, "_devices_of", lambda example: {torch.device("cpu")})
+    monkeypatch.setattr(graphs, "_warm_up", lambda step, static, warmup: None)
+    monkeypatch.setattr(graphs, "_run_into_graph", lambda work, generators, pool: (FakeGraph(), work()))
+    for name in ("device", "stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda value: contextlib.nullcontext())
+    for name in ("current_stream", "graph_pool_handle", "synchronize", "current_device"):
+        monkeypatch.setattr(torch.cuda, name, lambda *arguments: 0)
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+
+
+@pytest.mark.usefixtures("cpu_graphs")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda step: capture(step, {"x": torch.ones(2)}).call,
+        lambda step: capture_in_place(step, {"x": torch.ones(2)}).call,
+        lambda step: make_timer(lambda: step({"x": torch.ones(2)})),
+    ],
+    ids=["copied", "in-place", "timer"],
+)
+def test_what_a_captured_step_closes_over_lives_as_long_as_its_graph(make) -> None:
+    def build():
+        order = torch.tensor([1, 0])
+        return make(lambda batch: batch["x"][order]), weakref.ref(order)
+
+    call, order = build()
+    gc.collect()
+    assert order() is not None
+    del call
+    gc.collect()
+    assert order() is None
+
+
+@pytest.mark.gpu
+def test_a_replay_reads_the_rows_that_only_its_step_held() -> None:
+    def build():
+        order = torch.arange(30, device="cuda")
+        return capture(lambda batch: batch["x"][order], {"x": torch.zeros(30, device="cuda")})
+
+    captured = build()
+    assert captured.is_graph, captured.reason
+    x = torch.rand(30, device="cuda")
+    # what the allocator hands out next lies where something of that size was freed
+    held = [torch.full((30,), -1, device="cuda") for _ in range(64)]
+    torch.testing.assert_close(captured.call({"x": x}), x)
+    assert len(held) == 64
 
 
 @pytest.mark.gpu

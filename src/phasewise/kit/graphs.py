@@ -4,6 +4,7 @@ A captured step reads and writes fixed memory, so
 - `capture` copies fresh inputs into the example's place before each replay; they must have its structure, shapes and dtypes;
 - `capture_in_place` copies nothing: it captures once for each set of addresses that it meets, and replays read what lies there;
 - outputs are the same tensors at every call: clone what has to outlive the next one;
+- the step itself is held as long as its graph: what it closes over, such as a table of indices, is read where it lay;
 - random numbers of torch's default generator advance with each replay; pass other generators in `generators`;
 - an optimizer has to be built with `capturable=True`, and gradients either stay where they are
   (`zero_grad(set_to_none=False)` inside the step) or are None when the capture begins;
@@ -50,7 +51,7 @@ def capture(
     if reason:
         return Captured(step, reason)
     static = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), example)
-    device = next(leaf.device for leaf in pytree.tree_leaves(static) if isinstance(leaf, torch.Tensor) and leaf.is_cuda)
+    (device,) = _devices_of(static)
     with torch.cuda.device(device):
         _warm_up(step, static, warmup)
         try:
@@ -129,12 +130,15 @@ def _capture_at(
 def record(
     step: Callable[[Any], Any], batch: Any, device: torch.device, generators: Sequence[torch.Generator] = ()
 ) -> tuple[torch.cuda.CUDAGraph, Any]:
-    """One call of `step` as a graph, and its outputs; nothing is warmed up. Where that fails, stream, memory and generators are as before when the error leaves."""
+    """One call of `step` as a graph, and its outputs; nothing is warmed up. Where that fails, stream, memory and generators are as before when the error leaves.
+
+    The graph holds `step`, but not `batch`: who replays it says where inputs lie.
+    """
     pool = torch.cuda.graph_pool_handle()
     try:
         # a capture that fails leaves its own stream the current one
         with torch.cuda.stream(torch.cuda.current_stream(device)):
-            return _run_into_graph(lambda: step(batch), generators, pool)
+            graph, outputs = _run_into_graph(lambda: step(batch), generators, pool)
     except RuntimeError:
         torch.cuda.synchronize(device)
         _give_back(pool, device)
@@ -142,6 +146,9 @@ def record(
         count = torch.zeros((), device=device)
         _run_into_graph(lambda: count.add_(1), generators, torch.cuda.graph_pool_handle())
         raise
+    # a graph knows addresses only: a tensor of the step's own that was freed would be read all the same
+    graph.step = step  # type: ignore[attr-defined]
+    return graph, outputs
 
 
 def _run_into_graph(
@@ -168,12 +175,17 @@ def _give_back(pool: Any, device: torch.device) -> None:
 
 def _why_not(example: Any) -> str:
     """Why no graph can be captured for this example; "" if one can."""
-    devices = {leaf.device for leaf in pytree.tree_leaves(example) if isinstance(leaf, torch.Tensor) and leaf.is_cuda}
     if not torch.cuda.is_available():
         return "CUDA graphs need an NVIDIA GPU"
-    if len(devices) != 1:
-        return f"the example's tensors lie on {len(devices)} GPUs; a CUDA graph needs exactly one"
+    count = len(_devices_of(example))
+    if count != 1:
+        return f"the example's tensors lie on {count} GPUs; a CUDA graph needs exactly one"
     return ""
+
+
+def _devices_of(example: Any) -> set[torch.device]:
+    """The GPUs on which tensors of the example lie."""
+    return {leaf.device for leaf in pytree.tree_leaves(example) if isinstance(leaf, torch.Tensor) and leaf.is_cuda}
 
 
 def copy_in(static: Any, batch: Any) -> None:
