@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -83,6 +85,22 @@ def test_every_size_is_large_enough_for_what_its_phases_claim(size: str) -> None
 def test_what_is_algebra_falls_back_on_nothing_without_a_gpu(case: str, switches: dict) -> None:
     shape = workload.cases[case].tiny
     assert program.build(Switches(**switches), program.make_inputs(case, shape, 0), case, shape, CPU).fallbacks == ()
+
+
+def test_a_build_does_not_import_the_compiler() -> None:
+    code = """
+import sys
+import torch
+from phasewise.workloads.spectral_node import program
+from phasewise.workloads.spectral_node.phases import Switches, workload
+
+shape = workload.cases["transitions"].tiny
+torch.set_deterministic_debug_mode("warn")
+program.build(Switches(), program.make_inputs("transitions", shape, 0), "transitions", shape, torch.device("cpu"))
+assert not torch.are_deterministic_algorithms_enabled()
+assert "torch._inductor.config" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_tf32_without_tensor_cores_is_not_passed_off_as_tf32() -> None:

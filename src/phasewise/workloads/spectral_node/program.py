@@ -73,7 +73,8 @@ def set_flags(switches: Switches) -> None:
     """Global flags, in both directions."""
     torch.backends.cuda.matmul.allow_tf32 = switches.difference == "tf32"
     torch.backends.cudnn.allow_tf32 = False
-    torch.use_deterministic_algorithms(False)
+    # `use_deterministic_algorithms` would import the compiler, seconds of every process
+    torch.set_deterministic_debug_mode("default")
 
 
 def _build_christoffel(switches: Switches, shape: Shape, device: torch.device) -> Program:
