@@ -10,6 +10,7 @@ from phasewise.profile.nsight_compute import (
     parse_table,
     pick_row,
 )
+from phasewise.profile.tools import Finished
 from phasewise.records.profile import Kernel
 
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int, x)"
@@ -115,6 +116,33 @@ def test_a_refusal_is_a_reason_with_a_cure_and_no_exception(tmp_path, monkeypatc
     assert words in capture.skipped
     assert bool(capture.cure) is cured
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_fewer_kernels_are_counted_where_it_is_asked_for_and_the_capture_says_so(tmp_path, monkeypatch):
+    ncu = tmp_path / "ncu"
+    (tmp_path / "table").write_text(TABLE)
+    ncu.write_text(f'#!/bin/sh\nwhile [ "$1" != "--log-file" ]; do shift; done\ncp "{tmp_path}/table" "$2"\n')
+    ncu.chmod(0o755)
+    monkeypatch.setattr("phasewise.profile.nsight_compute.find_tool", lambda name: ncu)
+    wanted = [kernel(), kernel(ADD.replace("add", "mul"))]
+    capture, counters = count_kernels(tmp_path / "plan", "one", tmp_path, wanted, tmp_path / "out.csv", {}, most=1)
+    assert len(counters) == 1
+    assert capture.note == "of the longest kernel only, since the shape is a smaller one"
+
+
+def test_what_did_not_end_is_not_begun_again_for_another_function(tmp_path, monkeypatch):
+    begun = []
+
+    def stop(command, **_):
+        begun.append(command)
+        return Finished(None, "ncu did not end within 300 s")
+
+    monkeypatch.setattr("phasewise.profile.nsight_compute.find_tool", lambda name: tmp_path / "ncu")
+    monkeypatch.setattr("phasewise.profile.nsight_compute.run_tool", stop)
+    wanted = [kernel("one"), kernel("other")]
+    capture, counters = count_kernels(tmp_path / "plan", "one", tmp_path, wanted, tmp_path / "out.csv", {})
+    assert len(begun) == 1
+    assert counters == () and "did not end within 300 s" in capture.skipped
 
 
 def test_a_tool_that_works_leaves_counters_and_a_table(tmp_path, monkeypatch):

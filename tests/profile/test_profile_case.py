@@ -1,11 +1,13 @@
 """A real capture on the CPU, read to the end."""
 
+import fcntl
 import gzip
 import json
 import re
 import socket
 
 import pytest
+import torch
 from toy import toy_machine, toy_plan, write_toy
 
 from phasewise.profile.case import eager_twin, profile_case
@@ -128,6 +130,24 @@ def test_a_step_too_long_for_a_trace_is_refused_with_the_cure(tmp_path, monkeypa
     )
     assert found.failure.reason is Reason.OVER_BUDGET
     assert "baseline_at" in found.failure.message
+
+
+def test_a_trace_is_written_while_other_cases_may_have_the_device(tmp_path, monkeypatch):
+    write_toy(tmp_path)
+    turn, free = tmp_path / "turn", []
+    write = torch.profiler.profile.export_chrome_trace
+
+    def look(self, path):
+        with turn.open("w") as file:
+            # raises where someone has the turn
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        free.append(True)
+        return write(self, path)
+
+    monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", look)
+    rest = {"root": tmp_path, "captures": tmp_path / "captures", "machine": toy_machine(), "turn": turn}
+    profile_case(toy_plan(tmp_path, profilers=("torch",)), "one", **rest)
+    assert free == [True]
 
 
 def test_the_eager_twin_switches_graphs_off_and_nothing_else():

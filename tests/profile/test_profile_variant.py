@@ -6,7 +6,8 @@ from toy import toy_machine, toy_plan, write_toy
 
 from phasewise.profile import profile_variant
 from phasewise.profile.turn import take_turn
-from phasewise.records.profile import CaseProfile, Kernel, Profile
+from phasewise.records.plan import PlannedCase
+from phasewise.records.profile import Capture, CaseProfile, Kernel, Profile
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.run import together
@@ -89,6 +90,46 @@ def test_missing_nsight_tools_are_skipped_with_a_cure(tmp_path, monkeypatch):
         ("nsys", True, True), ("ncu", True, True)
     ]  # fmt: skip
     assert case.counters == () and case.timeline is None
+
+
+def test_nsight_steps_as_often_as_was_traced_and_counts_one_kernel_of_a_baseline_at_a_smaller_shape(
+    tmp_path, monkeypatch
+):
+    asked = []
+
+    def watch(plan, case, root, steps, target, environment):
+        asked.append(("steps", steps))
+        return Capture(tool="nsys", skipped="a stand-in"), None
+
+    def count(plan, case, root, kernels, target, environment, *, most):
+        asked.append(("kernels", most))
+        return Capture(tool="ncu", skipped="a stand-in"), ()
+
+    monkeypatch.setattr("phasewise.profile.variant.watch_system", watch)
+    monkeypatch.setattr("phasewise.profile.variant.count_kernels", count)
+    smaller = PlannedCase(case="one", shape={"width": 48}, switches={}, baseline_at=({"width": 8}, {"width": 16}))
+    tools = {"device": "h200", "profilers": ("torch", "nsys", "ncu")}
+    for plan, steps in (
+        (toy_plan(tmp_path, cases=(smaller,), **tools), 1),
+        (toy_plan(tmp_path, **tools), 5),
+    ):
+        machine = msgspec.structs.replace(toy_machine("h200"), kind="cuda")
+        run(tmp_path, plan, None, lambda *_, steps=steps: CaseProfile(case="one", steps=steps), machine)
+    assert asked == [("steps", 1), ("kernels", 1), ("steps", 5), ("kernels", 3)]
+
+
+def test_cases_that_read_their_traces_do_not_wait_for_four_cores_each(tmp_path, monkeypatch):
+    monkeypatch.setattr(together, "count_cores", lambda: 16)
+    plan = three_cases(tmp_path)
+    five = tuple(msgspec.structs.replace(plan.cases[0], case=str(index)) for index in range(5))
+    reading = threading.Barrier(5, timeout=10)
+
+    def one(plan, case, root, captures, machine, turn):
+        reading.wait()
+        return CaseProfile(case=case)
+
+    found = run(tmp_path, msgspec.structs.replace(plan, cases=five), None, one, toy_machine("h200"))
+    assert [case.failure for case in found.cases] == [None] * 5
 
 
 def three_cases(folder, **changes):

@@ -14,8 +14,10 @@ from torch.profiler import ProfilerActivity, record_function, schedule
 from torch.profiler import profile as torch_profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from phasewise.profile.shape import choose_shape
 from phasewise.profile.timeline import PLACE
-from phasewise.run.case import OpenCase
+from phasewise.records.plan import VariantPlan
+from phasewise.run.case import OpenCase, open_case
 
 WARMUP_STEPS = 10
 WARMUP_S = 1.0
@@ -50,6 +52,11 @@ class Stepper:
 
 class TooLong(Exception):
     """One step is too long to be traced."""
+
+
+def open_profiled(plan: VariantPlan, case: str, root: Path) -> OpenCase:
+    """The case at the shape that is profiled."""
+    return open_case(plan, case, root, shape=choose_shape(plan, case))
 
 
 def make_stepper(case: OpenCase) -> Stepper:
@@ -93,32 +100,37 @@ def time_untraced(stepper: Stepper, steps: int, clock: Callable[[], float] = tim
     return (clock() - start) / steps
 
 
-def capture_trace(stepper: Stepper, steps: int) -> bytes:
-    """The Chrome trace of `steps` steps in a row as the profiler writes it, after one that warms the profiler up.
+def capture_trace(stepper: Stepper, steps: int) -> Callable[[], bytes]:
+    """Trace `steps` steps in a row, after one that warms the profiler up; returns what writes the Chrome trace.
 
     The device is waited for once, after the last step, as in a timed block; the profiler does that itself when it stops.
+    To write a trace takes seconds and no device.
     """
     activities = [ProfilerActivity.CPU]
     if stepper.case.device.type == "cuda":
         activities.append(ProfilerActivity.CUDA)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        stepper.case.synchronize()
-        with torch_profile(
-            activities=activities,
-            schedule=schedule(wait=0, warmup=1, active=steps, repeat=1),
-            on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(path)),
-            record_shapes=True,
-            profile_memory=True,
-            with_stack=False,
-        ) as profiler:
-            for index in range(steps + 1):
-                stepper.run(index)
-                if index == 0:
-                    # the traced steps begin with an idle device
-                    stepper.case.synchronize()
-                profiler.step()
-        return path.read_bytes()
+    stepper.case.synchronize()
+    with torch_profile(
+        activities=activities,
+        schedule=schedule(wait=0, warmup=1, active=steps, repeat=1),
+        record_shapes=True,
+        profile_memory=True,
+        with_stack=False,
+    ) as profiler:
+        for index in range(steps + 1):
+            stepper.run(index)
+            if index == 0:
+                # the traced steps begin with an idle device
+                stepper.case.synchronize()
+            profiler.step()
+
+    def write() -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "trace.json"
+            profiler.export_chrome_trace(str(path))
+            return path.read_bytes()
+
+    return write
 
 
 class _CountOperators(TorchDispatchMode):

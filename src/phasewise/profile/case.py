@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import torch
 
-from phasewise.model.workload import Shape
 from phasewise.profile.capture import (
     MOST_OPERATORS,
     Stepper,
@@ -21,6 +20,7 @@ from phasewise.profile.capture import (
     capture_trace,
     choose_steps,
     make_stepper,
+    open_profiled,
     refuse_long_step,
     time_untraced,
     warm_up,
@@ -35,16 +35,17 @@ from phasewise.profile.opinion import ask_second_opinion
 from phasewise.profile.probes import run_probes
 from phasewise.profile.rework import Rework, price_rework
 from phasewise.profile.scrub import pack_trace, scrub_trace
+from phasewise.profile.shape import choose_shape
 from phasewise.profile.timeline import Frame, choose_frame, find_regions, frame_steps, summarise
 from phasewise.profile.tools import relative
 from phasewise.profile.trace import KERNEL, Trace, decode_trace, parse_trace
 from phasewise.profile.turn import take_turn
 from phasewise.records.base import Scalar
 from phasewise.records.machine import Machine, Sensors
-from phasewise.records.plan import Kind, PlannedCase, VariantPlan
+from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.profile import Capture, CaseProfile, Count, Memory, Probe
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.case import OpenCase, find_case, open_case
+from phasewise.run.case import find_case, open_case
 from phasewise.run.garbage import no_collection
 from phasewise.run.sensors import open_gpu
 from phasewise.store import write_bytes
@@ -55,9 +56,9 @@ SENSED_S = 0.2
 
 @dataclass(frozen=True)
 class Taken:
-    """A trace as the profiler wrote it."""
+    """A trace that the profiler has yet to write."""
 
-    content: bytes
+    write: Callable[[], bytes]
     # of a step without the profiler
     untraced_s: float
 
@@ -82,7 +83,7 @@ def profile_case(
     """
     with take_turn(turn):
         began = read_compiler()
-        opened, facts = _open(plan, case, root)
+        opened = open_profiled(plan, case, root)
         stepper = make_stepper(opened)
         step_s = warm_up(stepper)
         try:
@@ -97,6 +98,8 @@ def profile_case(
         after = read_compiler()
         sensors, sensed = _record_sensors(plan, stepper, step_s)
     captured = _parse(taken)
+    # what the profiler holds takes as much memory as what was read from it
+    del taken
     steps = max(len(captured.frames), 1)
     extra = {
         "allocation_retries": retries / steps,
@@ -115,7 +118,7 @@ def profile_case(
     kept = (trace, *remembered, *sensed)
     return msgspec.structs.replace(
         found, count=count, memory=memory, sensors=sensors, probes=probes, captures=kept,
-        facts={**found.facts, **facts, **judged, **describe_program(opened)},
+        facts={**found.facts, **_describe_shape(plan, case), **judged, **describe_program(opened)},
     )  # fmt: skip
 
 
@@ -150,13 +153,10 @@ def eager_twin(planned: PlannedCase) -> dict[str, Scalar] | None:
     return {**planned.switches, **dict.fromkeys(graphs, False)} if graphs else None
 
 
-def _open(plan: VariantPlan, case: str, root: Path) -> tuple[OpenCase, dict[str, Scalar]]:
-    """The case; a baseline that is measured at smaller shapes is profiled at the first of them too."""
-    planned = find_case(plan, case)
-    if plan.kind is Kind.BASELINE and planned.baseline_at:
-        shape = Shape(**planned.baseline_at[0])
-        return open_case(plan, case, root, shape=shape), {"profiled_at": repr(shape)}
-    return open_case(plan, case, root), {}
+def _describe_shape(plan: VariantPlan, case: str) -> dict[str, Scalar]:
+    """The shape that was profiled, where it is not the case's own."""
+    shape = choose_shape(plan, case)
+    return {} if shape is None else {"profiled_at": repr(shape)}
 
 
 def _take(stepper: Stepper, steps: int) -> Taken:
@@ -168,7 +168,7 @@ def _take(stepper: Stepper, steps: int) -> Taken:
 
 def _parse(taken: Taken) -> Captured:
     with no_collection():
-        plain = scrub_trace(decode_trace(taken.content))
+        plain = scrub_trace(decode_trace(taken.write()))
         trace = parse_trace(plain)
         frames = frame_steps(trace)
     traced = sum(frame.wall for frame in frames) * 1e-9 / max(len(frames), 1)

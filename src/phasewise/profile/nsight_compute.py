@@ -15,7 +15,7 @@ from pathlib import Path
 
 from phasewise.environment import find_tool
 from phasewise.profile.names import base_name
-from phasewise.profile.tools import relative, replay_command, run_tool, skip
+from phasewise.profile.tools import Finished, relative, replay_command, run_tool, skip
 from phasewise.records.profile import Capture, Counters, Kernel
 from phasewise.store import write_bytes
 
@@ -48,15 +48,16 @@ UNITS = {
 
 
 def count_kernels(
-    plan: Path, case: str, root: Path, kernels: Sequence[Kernel], target: Path, environment: Mapping[str, str]
-) -> tuple[Capture, tuple[Counters, ...]]:
-    """Counters of the longest of `kernels`, one process of the workload for each function; the table is kept at `target`."""
+    plan: Path, case: str, root: Path, kernels: Sequence[Kernel], target: Path, environment: Mapping[str, str], *,
+    most: int = KERNELS,
+) -> tuple[Capture, tuple[Counters, ...]]:  # fmt: skip
+    """Counters of the `most` longest of `kernels`, one process of the workload for each function; the table is kept at `target`."""
     ncu = find_tool(TOOL)
     if ncu is None:
         return Capture(
             tool=TOOL, skipped="Nsight Compute is not installed", cure="install it and put ncu on the PATH"
         ), ()
-    wanted = choose_kernels(kernels)
+    wanted = choose_kernels(kernels, most)
     if not wanted:
         return Capture(
             tool=TOOL, skipped="the trace holds no kernels", cure="look at the torch capture of this case"
@@ -65,7 +66,7 @@ def count_kernels(
     rows_kept: list[Row] = []
     refused: Capture | None = None
     for function in dict.fromkeys(base_name(kernel.name) for kernel in wanted):
-        rows, why = _run(ncu, replay_command(plan, case, root, 1), function, root, environment)
+        rows, why, done = _run(ncu, replay_command(plan, case, root, 1), function, root, environment)
         rows_kept += rows
         found += [
             counters
@@ -77,18 +78,22 @@ def count_kernels(
             # what has a cure would be refused again
             if why.cure:
                 break
+        # what did not end would not end for another function either
+        if done.code is None:
+            break
     if not found:
         assert refused is not None, "each kernel is either counted or refused"
         return refused, ()
     content = format_table(rows_kept)
     write_bytes(content, target)
-    return Capture(tool=TOOL, path=relative(target, root), bytes=len(content)), tuple(found)
+    fewer = "" if most >= KERNELS else "of the longest kernel only, since the shape is a smaller one"
+    return Capture(tool=TOOL, path=relative(target, root), bytes=len(content), note=fewer), tuple(found)
 
 
-def choose_kernels(kernels: Iterable[Kernel]) -> list[Kernel]:
+def choose_kernels(kernels: Iterable[Kernel], most: int = KERNELS) -> list[Kernel]:
     """The longest computing kernels."""
     computing = [kernel for kernel in kernels if kernel.grid and kernel.category != "communication"]
-    return sorted(computing, key=lambda kernel: -kernel.seconds)[:KERNELS]
+    return sorted(computing, key=lambda kernel: -kernel.seconds)[:most]
 
 
 def make_command(ncu: Path, target: Sequence[str], function: str, log: Path) -> list[str]:
@@ -154,14 +159,14 @@ def format_table(rows: Sequence[Row]) -> bytes:
 
 def _run(
     ncu: Path, target: Sequence[str], function: str, root: Path, environment: Mapping[str, str]
-) -> tuple[list[Row], Capture]:
+) -> tuple[list[Row], Capture, Finished]:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.csv"
         done = run_tool(
             make_command(ncu, target, function, log), timeout_s=TIMEOUT_S, environment=environment, folder=root
         )
         text = log.read_text(errors="replace") if log.is_file() else ""
-    return parse_table(text), skip(TOOL, f"{done.output}\n{text}", f"ncu counted no launch of {function}")
+    return parse_table(text), skip(TOOL, f"{done.output}\n{text}", f"ncu counted no launch of {function}"), done
 
 
 def _number(value: str, unit: str) -> str | float:

@@ -17,7 +17,6 @@ from phasewise.store import write_bytes
 
 TOOL = "nsys"
 TIMEOUT_S = 300.0
-STEPS = 5
 LIBRARIES = "PHASEWISE_NSYS_LIBRARIES"
 NANO = 1e-9
 # calls that a record keeps
@@ -33,9 +32,9 @@ STRINGS = frozenset({"nameId", "shortName", "demangledName", "mangledName", "tex
 
 
 def watch_system(
-    plan: Path, case: str, root: Path, target: Path, environment: Mapping[str, str]
+    plan: Path, case: str, root: Path, steps: int, target: Path, environment: Mapping[str, str]
 ) -> tuple[Capture, SystemTimeline | None]:
-    """Collect `STEPS` steps. What is kept at `target` (.sqlite.gz) are the tables that were summed: the report itself names
+    """Collect `steps` steps. What is kept at `target` (.sqlite.gz) are the tables that were summed: the report itself names
     the host, its users and their environment.
     """
     nsys = find_tool(TOOL)
@@ -45,7 +44,7 @@ def watch_system(
         ), None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        command = collect_command(nsys, folder / "report", replay_command(plan, case, root, STEPS))
+        command = collect_command(nsys, folder / "report", replay_command(plan, case, root, steps))
         done = run_tool(command, timeout_s=TIMEOUT_S, environment=environment, folder=root)
         report, done = _convert(nsys, folder, done)
         if report is None:
@@ -57,7 +56,7 @@ def watch_system(
         if not tables.is_file():
             return skip(TOOL, done.output, "nsys exported no tables"), None
         try:
-            timeline = read_tables(tables, STEPS)
+            timeline = read_tables(tables, steps)
         except sqlite3.DatabaseError as error:
             return skip(TOOL, str(error), "the tables of nsys cannot be read"), None
         condense(tables, folder / "condensed.sqlite")

@@ -6,24 +6,25 @@ Only the steps after warm-up lie inside cudaProfilerStart and cudaProfilerStop, 
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from phasewise.profile.capture import make_stepper
+from phasewise.profile.capture import WARMUP_S, Stepper, make_stepper, open_profiled
 from phasewise.profile.tools import RANGE
 from phasewise.records.plan import VariantPlan
-from phasewise.run.case import open_case
 from phasewise.store import read
 
 WARMUP = 3
 
 
 def replay(plan: VariantPlan, case: str, root: Path, steps: int, warmup: int = WARMUP) -> None:
-    """Warm up, then run `steps` steps inside the profiler's range."""
-    stepper = make_stepper(open_case(plan, case, root))
+    """Warm up, then run `steps` steps inside the profiler's range, at the shape that the other profilers see."""
+    stepper = make_stepper(open_profiled(plan, case, root))
     on_device = stepper.case.device.type == "cuda"
-    stepper.run_many(warmup)
+    warm_up(stepper, warmup)
     if on_device:
         torch.cuda.profiler.start()
     for index in range(steps):
@@ -36,6 +37,19 @@ def replay(plan: VariantPlan, case: str, root: Path, steps: int, warmup: int = W
     if on_device:
         torch.cuda.profiler.stop()
     stepper.case.program.close()
+
+
+def warm_up(stepper: Stepper, most: int, clock: Callable[[], float] = time.perf_counter) -> None:
+    """`most` steps, fewer where those after the first, which may compile, have taken a second."""
+    spent = 0.0
+    for index in range(most):
+        start = clock()
+        stepper.run(index)
+        stepper.case.synchronize()
+        took = clock() - start
+        spent += took if index else 0.0
+        if spent >= WARMUP_S:
+            return
 
 
 def main() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from phasewise.profile.nsight_compute import count_kernels
+from phasewise.profile.nsight_compute import KERNELS, count_kernels
 from phasewise.profile.nsight_systems import watch_system
+from phasewise.profile.shape import choose_shape
 from phasewise.profile.turn import take_turn
 from phasewise.records.machine import Machine
 from phasewise.records.plan import PlannedCase, VariantPlan
@@ -24,6 +25,12 @@ from phasewise.store import digest, write
 
 # of one case in its process: building, compiling, warming up, tracing
 TIMEOUT_S = 900.0
+
+# a case that reads its trace needs one core, and the GPU is had in turns
+READERS = 2
+# kernels that are counted where a slow baseline is profiled at a smaller shape: each costs a process that runs all of its
+# launches, and they are not the kernels of the whole
+FEW_KERNELS = 1
 
 # (plan, case, root, captures, machine, turn) -> the profile of one case
 ProfileCase = Callable[[VariantPlan, str, Path, Path, Machine, Path | None], CaseProfile]
@@ -53,7 +60,7 @@ def profile_variant(
         return _profile_case(plan, planned.case, machine, root, captures, one, turn)
 
     wanted = plan.cases if plan.profilers else ()
-    at_once = count_at_once(plan)
+    at_once = _count_at_once(plan)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
         turn = Path(folder) / "turn" if at_once > 1 else None
         cases = tuple(pool.map(lambda planned: profile(planned, turn), wanted))
@@ -108,18 +115,27 @@ def _profile_case(
         if "nsys" in plan.profilers:
             with take_turn(turn):
                 capture, changes["timeline"] = (
-                    watch_system(written, case, root, target / f"{plan.variant}.nsys.sqlite.gz", plan.environment)
+                    watch_system(written, case, root, max(found.steps, 1), target / f"{plan.variant}.nsys.sqlite.gz", plan.environment)
                     if machine.kind == "cuda" else (Capture(tool="nsys", skipped="no NVIDIA GPU"), None)
                 )  # fmt: skip
             kept.append(capture)
         if "ncu" in plan.profilers:
             with take_turn(turn):
                 capture, changes["counters"] = (
-                    count_kernels(written, case, root, found.kernels, target / f"{plan.variant}.ncu.csv", plan.environment)
+                    count_kernels(
+                        written, case, root, found.kernels, target / f"{plan.variant}.ncu.csv", plan.environment,
+                        most=KERNELS if choose_shape(plan, case) is None else FEW_KERNELS,
+                    )
                     if machine.kind == "cuda" else (Capture(tool="ncu", skipped="no NVIDIA GPU"), ())
                 )  # fmt: skip
             kept.append(capture)
     return msgspec.structs.replace(found, captures=(*found.captures, *kept), **changes)
+
+
+def _count_at_once(plan: VariantPlan) -> int:
+    """Cases that are profiled side by side: more than are validated, since no reference is computed."""
+    found = count_at_once(plan)
+    return min(len(plan.cases), READERS * found) if found > 1 else found
 
 
 def _refuse(plan: VariantPlan, gate: Validation | None, case: str) -> Failure | None:
