@@ -174,9 +174,23 @@ def test_a_job_of_several_ranks_takes_as_many_gpus_or_none(tmp_path, monkeypatch
     monkeypatch.setenv("PHASEWISE_GPUS", "0,1,3")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr("phasewise.cli.hold.name_gpus", lambda entries: {entry: f"GPU-{entry}" for entry in entries})
+    cores = set(range(8))
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(cores))
+
+    def set_affinity(pid, wanted):
+        cores.clear()
+        cores.update(wanted)
+
+    monkeypatch.setattr("os.sched_setaffinity", set_affinity)
+    with hold_machine("h200", ranks=2):
+        # two of eight for each of three GPUs
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1" and cores == {0, 1, 2, 3}
+    assert cores == set(range(8))
     with hold_machine("h200"):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "0" and cores == {0, 1}
+        set_affinity(0, range(8))
         with hold_machine("h200", ranks=2):
-            assert os.environ["CUDA_VISIBLE_DEVICES"] == "1,3"
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == "1,3" and cores == {2, 3, 4, 5}
 
         def give_up(seconds):
             raise TimeoutError

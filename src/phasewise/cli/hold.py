@@ -33,15 +33,16 @@ def parse_gpus(text: str) -> tuple[str, ...]:
 def hold_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterator[None]:
     """Wait until no other job measures on the GPUs that this one sees, then keep others out of them.
 
-    In a run with a pool a job sees one GPU of it for each of its `ranks`, the first that are free. What takes no times is
-    `shared`: any number of such jobs run side by side, and none beside a measurement. A CPU is held as a whole.
+    In a run with a pool a job sees one GPU of it for each of its `ranks`, the first that are free, and keeps to their share of
+    the cores. What takes no times is `shared`: any number of such jobs run side by side, and none beside a measurement. A CPU is
+    held as a whole.
     """
-    pool = os.environ.get(POOL)
+    pool = os.environ.get(POOL, "").split(",")
     with contextlib.ExitStack() as held:
         if device == "cpu":
             _wait_for(held, {device: device}, 1, shared=shared)
-        elif pool:
-            held.enter_context(_seeing(_wait_for(held, name_gpus(pool.split(",")), ranks, shared=shared)))
+        elif any(pool):
+            held.enter_context(_keeping_to(_wait_for(held, name_gpus(pool), ranks, shared=shared), pool))
         else:
             for name in name_gpus().values() or [device]:
                 _wait_for(held, {name: name}, 1, shared=shared)
@@ -49,14 +50,21 @@ def hold_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterat
 
 
 @contextlib.contextmanager
-def _seeing(gpus: Sequence[str]) -> Iterator[None]:
-    """Workers that are started now see these GPUs only."""
-    before = os.environ["CUDA_VISIBLE_DEVICES"]
+def _keeping_to(gpus: Sequence[str], pool: Sequence[str]) -> Iterator[None]:
+    """Workers that are started now see these GPUs only, and run on their share of the cores: a compiler beside one GPU must not
+    hold up launches on another.
+    """
+    seen, cores = os.environ["CUDA_VISIBLE_DEVICES"], sorted(os.sched_getaffinity(0))
+    share = len(cores) // len(pool)
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    if share:
+        places = (pool.index(gpu) * share for gpu in gpus)
+        os.sched_setaffinity(0, {core for place in places for core in cores[place : place + share]})
     try:
         yield
     finally:
-        os.environ["CUDA_VISIBLE_DEVICES"] = before
+        os.sched_setaffinity(0, cores)
+        os.environ["CUDA_VISIBLE_DEVICES"] = seen
 
 
 def _wait_for(held: contextlib.ExitStack, names: Mapping[str, str], count: int, *, shared: bool) -> list[str]:
