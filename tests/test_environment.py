@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from phasewise.environment import name_gpus, visible_entries
 from phasewise.records.errors import UserError
+from phasewise.records.machine import Machine
 
 MODELS = ("NVIDIA H200", "NVIDIA H200", "NVIDIA A2")
 
@@ -59,3 +61,12 @@ def test_entries_end_at_the_first_that_is_none():
     assert visible_entries("1, GPU-3") == ("1", "GPU-3")
     assert visible_entries("1,-1,0") == ("1",)
     assert visible_entries("") == ()
+
+
+def test_records_of_a_gpu_are_comparable_whether_or_not_its_host_has_more():
+    one = Machine(device="h200", kind="cuda", name="NVIDIA H200", gpus=1, driver="580.1", power_limit_w=700.0, cores=16)
+    of_four = msgspec.structs.replace(one, gpus=4, cores=64)
+    assert one.identity == of_four.identity == "NVIDIA H200; 580.1; 700 W; 16 cores"
+    for change in ({"name": "NVIDIA H100"}, {"driver": "581.0"}, {"power_limit_w": 500.0}, {"cores": 8}):
+        assert msgspec.structs.replace(one, **change).identity != one.identity
+    assert Machine(device="cpu", kind="cpu", name="a processor", cores=2).identity == "a processor; 2 cores"

@@ -59,9 +59,13 @@ class Machine(Record, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> str:
-        """What must agree for two records to be compared."""
+        """What must agree for two records to be compared: what one job has of the machine.
+
+        A run of full-h200 may be taken up on a host with more such GPUs; what has several to itself is named full-h200x4.
+        """
         power = "" if self.power_limit_w is None else f"{self.power_limit_w:.0f} W"
-        return "; ".join(str(part) for part in (self.name, self.gpus, self.driver, power, self.cores) if part)
+        cores = f"{self.cores // max(self.gpus, 1)} cores"
+        return "; ".join(part for part in (self.name, self.driver, power, cores) if part)
 
 
 class Sensors(Record, frozen=True, kw_only=True):
