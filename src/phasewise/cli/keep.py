@@ -35,9 +35,11 @@ class ThroughCommand(click.Command):
     """Hands on a `--` too, which click takes for its own: to Snakemake it ends a list of words."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        end = args.index("--") if "--" in args else len(args)
-        # click leaves out the first one that it sees
-        return super().parse_args(ctx, [*args[:end], *(["--"] if end < len(args) else []), *args[end:]])
+        if "--" in args:
+            # the first is left out
+            args = [*args]
+            args.insert(args.index("--"), "--")
+        return super().parse_args(ctx, args)
 
 
 @click.command(cls=ThroughCommand, context_settings={"ignore_unknown_options": True})
