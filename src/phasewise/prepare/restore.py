@@ -36,4 +36,6 @@ def restore_artifacts(plan: PreparePlan, prepared: Prepared, layout: Layout) -> 
 
 
 def _missing(prepared: Prepared, layout: Layout) -> bool:
-    return not all((layout.root / artifact.path).is_file() for artifact in prepared.artifacts)
+    """Whether an artifact is not there, or not whole yet."""
+    paths = ((layout.root / artifact.path, artifact.bytes) for artifact in prepared.artifacts)
+    return not all(path.is_file() and path.stat().st_size == size for path, size in paths)
