@@ -83,7 +83,7 @@ def _detect_gpu(nvml: ModuleType) -> Machine:
         kind="cuda",
         name=name,
         # a run with a pool names its machine by one GPU, and its phases may have as many ranks as there are
-        gpus=len(os.environ[POOL].split(",")) if os.environ.get(POOL) else len(handles),
+        gpus=len(read_pool()) or len(handles),
         capability=(major, minor),
         memory_bytes=nvml.nvmlDeviceGetMemoryInfo(handle).total,
         driver=_text(nvml.nvmlSystemGetDriverVersion()),
@@ -123,6 +123,11 @@ def _nvml() -> Iterator[ModuleType | None]:
         yield pynvml if _visible(pynvml) else None
     finally:
         pynvml.nvmlShutdown()
+
+
+def read_pool() -> list[str]:
+    """Entries of CUDA_VISIBLE_DEVICES that the jobs of this run share; empty in a run without a pool."""
+    return os.environ[POOL].split(",") if os.environ.get(POOL) else []
 
 
 def name_gpus(entries: Sequence[str] | None = None) -> dict[str, str]:

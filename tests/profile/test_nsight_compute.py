@@ -118,12 +118,17 @@ def test_a_refusal_is_a_reason_with_a_cure_and_no_exception(tmp_path, monkeypatc
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_fewer_kernels_are_counted_where_it_is_asked_for_and_the_capture_says_so(tmp_path, monkeypatch):
+@pytest.fixture
+def counting(tmp_path, monkeypatch):
+    """An ncu that writes the table."""
     ncu = tmp_path / "ncu"
     (tmp_path / "table").write_text(TABLE)
     ncu.write_text(f'#!/bin/sh\nwhile [ "$1" != "--log-file" ]; do shift; done\ncp "{tmp_path}/table" "$2"\n')
     ncu.chmod(0o755)
     monkeypatch.setattr("phasewise.profile.nsight_compute.find_tool", lambda name: ncu)
+
+
+def test_fewer_kernels_are_counted_where_it_is_asked_for_and_the_capture_says_so(tmp_path, counting):
     wanted = [kernel(), kernel(ADD.replace("add", "mul"))]
     capture, counters = count_kernels(tmp_path / "plan", "one", tmp_path, wanted, tmp_path / "out.csv", {}, most=1)
     assert len(counters) == 1
@@ -145,12 +150,7 @@ def test_what_did_not_end_is_not_begun_again_for_another_function(tmp_path, monk
     assert counters == () and "did not end within 300 s" in capture.skipped
 
 
-def test_a_tool_that_works_leaves_counters_and_a_table(tmp_path, monkeypatch):
-    ncu = tmp_path / "ncu"
-    (tmp_path / "table").write_text(TABLE)
-    ncu.write_text(f'#!/bin/sh\nwhile [ "$1" != "--log-file" ]; do shift; done\ncp "{tmp_path}/table" "$2"\n')
-    ncu.chmod(0o755)
-    monkeypatch.setattr("phasewise.profile.nsight_compute.find_tool", lambda name: ncu)
+def test_a_tool_that_works_leaves_counters_and_a_table(tmp_path, counting):
     # two templates of one function are counted in one run
     wanted = [kernel(), kernel(ADD.replace("add", "mul"))]
     capture, counters = count_kernels(tmp_path / "plan", "one", tmp_path, wanted, tmp_path / "out.csv", {})

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from phasewise.environment import POOL, name_gpus
+from phasewise.environment import name_gpus, read_pool
 from phasewise.records.errors import UserError
 
 GPU = re.compile(r"\d+|GPU-[0-9a-f-]+")
@@ -37,11 +37,11 @@ def hold_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterat
     the cores. What takes no times is `shared`: any number of such jobs run side by side, and none beside a measurement. A CPU is
     held as a whole.
     """
-    pool = os.environ.get(POOL, "").split(",")
+    pool = read_pool()
     with contextlib.ExitStack() as held:
         if device == "cpu":
             _wait_for(held, {device: device}, 1, shared=shared)
-        elif any(pool):
+        elif pool:
             held.enter_context(_keeping_to(_wait_for(held, name_gpus(pool), ranks, shared=shared), pool))
         else:
             for name in name_gpus().values() or [device]:
