@@ -169,7 +169,7 @@ def test_a_run_of_several_gpus_has_as_many_jobs_at_a_time(monkeypatch):
     assert started["env"]["CUDA_VISIBLE_DEVICES"] == "2" and started["env"]["PHASEWISE_GPUS"] == "2,3"
 
 
-def test_a_job_of_several_ranks_takes_as_many_gpus_or_none(tmp_path, monkeypatch):
+def test_a_job_of_several_ranks_keeps_each_gpu_that_it_gets(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
     monkeypatch.setenv("PHASEWISE_GPUS", "0,1,3")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
@@ -192,15 +192,25 @@ def test_a_job_of_several_ranks_takes_as_many_gpus_or_none(tmp_path, monkeypatch
         with hold_machine("h200", ranks=2):
             assert os.environ["CUDA_VISIBLE_DEVICES"] == "1,3" and cores == {2, 3, 4, 5}
 
-        def give_up(seconds):
+        waited = []
+
+        def find_one_left(seconds):
+            # the other is kept for the job of three meanwhile, and a second job of several waits for its turn
+            for name in ("GPU-1", "GPU-3", "several"):
+                other = os.open(tmp_path / f"phasewise-{name}.lock", os.O_RDWR)
+                with pytest.raises(BlockingIOError):
+                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.close(other)
+            waited.append(seconds)
             raise TimeoutError
 
-        monkeypatch.setattr("phasewise.cli.hold.time.sleep", give_up)
+        monkeypatch.setattr("phasewise.cli.hold.time.sleep", find_one_left)
         with pytest.raises(TimeoutError), hold_machine("h200", ranks=3):
             pass
-        # what it could have taken was left to others
-        with hold_machine("h200"):
-            assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+        assert len(waited) == 1
+        # a job that gave up leaves them to others
+        with hold_machine("h200", ranks=2):
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == "1,3"
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
 
 

@@ -122,16 +122,15 @@ def find_priority(block):
     return int(found[1]) if found else 0
 
 
-def test_in_a_pool_what_is_timed_has_a_gpu_for_each_of_its_ranks(tmp_path):
-    project = make_project(tmp_path / "project", {"group": CONTRACT / "group.py"}, size="tiny")
+def test_in_a_pool_what_is_timed_has_one_slot_and_the_first_run_goes_first(tmp_path):
+    workloads = {name: CONTRACT / f"{name}.py" for name in ("group", "layout")}
+    project = make_project(tmp_path / "project", workloads, size="tiny")
     put_on_record(project, "h200")
-    for gpus, asked in ((1, {1}), (4, {1, 2})):
-        done = project.run("-n", "--cores", "16", "--resources", f"gpu={gpus}", "--", PHASEWISE_MACHINE="h200")
-        timed = [block for block in done.stdout.split("\nrule ") if block.startswith("measure")]
-        counts = [int(re.search(r"gpu=(\d+)", block)[1]) for block in timed]
-        assert set(counts) == asked
-        # and its share of the cores for each
-        assert all(f"threads: {count * 16 // gpus}" in block for count, block in zip(counts, timed, strict=True))
+    done = project.run("-n", "--cores", "16", "--resources", "gpu=4", "--", PHASEWISE_MACHINE="h200")
+    timed = [block for block in done.stdout.split("\nrule ") if block.startswith(("measure", "profile"))]
+    assert all("threads: 4" in block and "gpu=1" in block for block in timed)
+    first, second = ([find_priority(block) for block in timed if f"/{name}/" in block] for name in ("group", "layout"))
+    assert min(first) > max(second)
 
 
 def test_a_machine_that_is_not_on_record_is_refused(tmp_path):

@@ -39,13 +39,8 @@ CORES = max(1, workflow.cores // GPUS)
 SIDE_BY_SIDE = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
 GATE_CORES, GATE_GPUS = (min(2, CORES), 0) if SIDE_BY_SIDE else (CORES, 1)
 # above all that is timed
-GATES_FIRST = 1000
+GATES_FIRST = sum(len(run.variants) for run in GRAPH.planned)
 RECORDS = "profiles/records/{workload}/{run}"
-
-
-def count_gpus(wildcards):
-    """As many as a job has ranks; a run without a pool has one slot, which stands for all GPUs."""
-    return min(GPUS, GRAPH.ranks(wildcards))
 
 
 wildcard_constraints:

@@ -5,6 +5,7 @@ rule export:
         f"{RECORDS}/{{variant}}/export.json",
     log:
         "logs/export/{workload}/{run}/{variant}.log",
+    priority: GRAPH.count_later
     threads: CORES
     resources:
         gpu=1,

@@ -6,8 +6,9 @@ rule measure:
     log:
         "logs/measure/{workload}/{run}/{variant}.log",
     priority: GRAPH.count_waiting
-    threads: lambda wildcards: CORES * count_gpus(wildcards)
+    # of several ranks, too: such a job waits for its GPUs itself, or it would never see so many of them free at once
+    threads: CORES
     resources:
-        gpu=count_gpus,
+        gpu=1,
     shell:
         "python -m phasewise measure {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

@@ -70,25 +70,27 @@ def _keeping_to(gpus: Sequence[str], pool: Sequence[str]) -> Iterator[None]:
 def _wait_for(held: contextlib.ExitStack, names: Mapping[str, str], count: int, *, shared: bool) -> list[str]:
     """Lock the first `count` of `names` (GPU -> its name on the lock) that are free, until `held` is closed.
 
-    All of them or none, so that two jobs never wait for each other; jobs that share begin at different ones.
+    A job of several GPUs keeps each that it gets until it has all, or there would always be a smaller job before it. Only one
+    does so at a time: two would wait for each other. Jobs that share begin at different ones.
     """
     gpus = list(names)
     first = os.getpid() % len(gpus) if shared else 0
     handles = {gpu: _open(held, names[gpu]) for gpu in (*gpus[first:], *gpus[:first])}
+    taken: list[str] = []
     reminder = time.monotonic()
-    while True:
-        taken: list[str] = []
-        for gpu in handles:
-            if len(taken) < count and _lock(handles[gpu], shared=shared):
-                taken.append(gpu)
-        if len(taken) == count:
-            return sorted(taken, key=gpus.index)
-        for gpu in taken:
-            fcntl.flock(handles[gpu], fcntl.LOCK_UN)
-        if time.monotonic() >= reminder:
-            print("another run is measuring on this machine; waiting for it", file=sys.stderr, flush=True)
-            reminder = time.monotonic() + REMINDER_S
-        time.sleep(POLL_S)
+    with contextlib.ExitStack() as turn:
+        if count > 1:
+            _wait_for(turn, {"several": "several"}, 1, shared=False)
+        while True:
+            for gpu in handles:
+                if len(taken) < count and gpu not in taken and _lock(handles[gpu], shared=shared):
+                    taken.append(gpu)
+            if len(taken) == count:
+                return sorted(taken, key=gpus.index)
+            if time.monotonic() >= reminder:
+                print("another run is measuring on this machine; waiting for it", file=sys.stderr, flush=True)
+                reminder = time.monotonic() + REMINDER_S
+            time.sleep(POLL_S)
 
 
 def _lock(handle: int, *, shared: bool) -> bool:

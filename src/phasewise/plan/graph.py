@@ -78,14 +78,15 @@ class Graph:
             | {"before": self._settle(plan, "measure.json", before)}
         )
 
-    def ranks(self, wildcards: Any) -> int:
-        """Processes that step together, each on a GPU of its own."""
-        return self._find(wildcards).ranks
+    def count_later(self, wildcards: Any) -> int:
+        """Variants of the runs that come after this one: what is written first in the configuration is finished first."""
+        later = self.planned[self.planned.index(self._find_run(wildcards.workload, wildcards.run)) + 1 :]
+        return sum(len(run.variants) for run in later)
 
     def count_waiting(self, wildcards: Any) -> int:
-        """Variants that stand on this one: the longest chain of a run goes first."""
+        """With them, variants that stand on this one: the longest chain of a run goes first."""
         run = self._find_run(wildcards.workload, wildcards.run)
-        return sum(wildcards.variant in plan.ancestors for plan in run.variants)
+        return self.count_later(wildcards) + sum(wildcards.variant in plan.ancestors for plan in run.variants)
 
     def profile_inputs(self, wildcards: Any) -> Inputs:
         """The plan, what is to be captured, and the gate."""
