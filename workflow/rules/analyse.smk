@@ -3,6 +3,8 @@ rule analyse_variant:
         unpack(GRAPH.analyse_variant_inputs),
     output:
         f"{RECORDS}/{{variant}}/analyse.json",
+    # no GPU and a second of one core, and the next of the chain waits for it
+    priority: 2 * GATES_FIRST
     log:
         "logs/analyse/{workload}/{run}/{variant}.log",
     shell:
@@ -16,6 +18,8 @@ rule analyse:
         f"{RECORDS}/analyse.json",
         f"{RECORDS}/ledger.json",
         f"{RECORDS}/summary.json",
+    # no GPU and a second of one core, and the next of the chain waits for it
+    priority: 2 * GATES_FIRST
     log:
         "logs/analyse/{workload}/{run}.log",
     shell:
