@@ -111,6 +111,9 @@ def test_beside_a_gpu_gates_share_it_and_come_before_what_is_timed(tmp_path):
     assert all("threads: 16" in block and "gpu=1" in block for block in timed)
     urgency = {block.split("logs/")[1].split()[0]: find_priority(block) for block in (*gates, *timed)}
     assert min(map(find_priority, gates)) > max(map(find_priority, timed))
+    # the next of a chain waits for a second's work
+    analyses = [block for block in blocks if block.startswith("analyse")]
+    assert analyses and min(map(find_priority, analyses)) > max(map(find_priority, gates))
     # what others stand on goes before what nothing waits for
     for stage in ("validate", "measure", "profile"):
         of = {Path(log).stem: number for log, number in urgency.items() if log.startswith(stage)}

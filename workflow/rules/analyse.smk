@@ -3,10 +3,10 @@ rule analyse_variant:
         unpack(GRAPH.analyse_variant_inputs),
     output:
         f"{RECORDS}/{{variant}}/analyse.json",
-    # no GPU and a second of one core, and the next of the chain waits for it
-    priority: 2 * GATES_FIRST
     log:
         "logs/analyse/{workload}/{run}/{variant}.log",
+    # no GPU and a second of one core, and the next of the chain waits for it
+    priority: 2 * GATES_FIRST
     shell:
         "python -m phasewise analyse {wildcards.workload} {wildcards.run} {wildcards.variant} > {log} 2>&1"
 
@@ -18,9 +18,9 @@ rule analyse:
         f"{RECORDS}/analyse.json",
         f"{RECORDS}/ledger.json",
         f"{RECORDS}/summary.json",
-    # no GPU and a second of one core, and the next of the chain waits for it
-    priority: 2 * GATES_FIRST
     log:
         "logs/analyse/{workload}/{run}.log",
+    # no GPU and a second of one core, and the next of the chain waits for it
+    priority: 2 * GATES_FIRST
     shell:
         "python -m phasewise analyse {wildcards.workload} {wildcards.run} > {log} 2>&1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from phasewise import Check, Idea, Needs, Phase, Risk, Target, Workload
-from phasewise.workloads.resnet_bk.cases import CASES, FLOAT32, HALF, TIERS
+from phasewise.workloads.resnet_bk.cases import CASES, FLOAT32, HALF, TIED, TIERS
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ workload = Workload(
         ),
         Phase(
             "dynamic-batch", {"adapt": True}, part="memory", keep=False, because="memory-capacity", expect=(0.4, 1.0),
-            cases=("capped",), tolerance=FLOAT32,
+            cases=("capped",), tolerance=TIED,
             method="the micro-batch is halved when memory runs out, and the step made again",
             risks=(
                 Risk("A step that ran out of memory leaves something behind", "medium", "high",
