@@ -16,13 +16,15 @@ COPY_BYTES = {"cuda": 4 << 30, "cpu": 256 << 20}
 MATMUL_SIDE = {"cuda": 8192, "cpu": 1024}
 REPEATS = 10
 WARMUP = 3
+# of a CUDA graph
+NODES = 200
 
 
 def measure_peaks(device: torch.device) -> Peaks:
     """Copy rate, matrix rates by dtype on random data and, on a GPU, the costs of a launch, a graph node and a sync."""
     return Peaks(
         copy_bytes_per_s=_copy_rate(COPY_BYTES[device.type], device),
-        cached_copy_bytes_per_s=_copy_rate(_cached_bytes(device), device),
+        cached_copy_bytes_per_s=_copy_rate(_cached_bytes(device), device, captured=device.type == "cuda"),
         matmul_flops_per_s=_matmul_rates(device),
         launch_s=_launch_cost(device) if device.type == "cuda" else None,
         graph_node_s=_graph_node_cost(device) if device.type == "cuda" else None,
@@ -42,10 +44,12 @@ def _cached_bytes(device: torch.device) -> int:
     return max((cache_bytes(device) or (6 << 20)) // 6, 1 << 20)
 
 
-def _copy_rate(size: int, device: torch.device) -> float:
+def _copy_rate(size: int, device: torch.device, *, captured: bool = False) -> float:
+    """Bytes a second; `captured` for a copy that takes less time than its launch."""
     source = torch.rand(size // 4, device=device)
     target = torch.empty_like(source)
-    seconds = _time(lambda: target.copy_(source), device, inner=max(1, (32 << 20) // size))
+    copy = partial(target.copy_, source)
+    seconds = _time_captured(copy, device) if captured else _time(copy, device, inner=max(1, (32 << 20) // size))
     # read and written
     return 2 * source.numel() * 4 / seconds
 
@@ -76,17 +80,7 @@ def _launch_cost(device: torch.device) -> float:
 
 
 def _graph_node_cost(device: torch.device) -> float:
-    tensor = torch.zeros(1, device=device)
-    nodes = 200
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        tensor.add_(1)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(nodes):
-            tensor.add_(1)
-    return _time(graph.replay, device, inner=10) / nodes
+    return _time_captured(partial(torch.zeros(1, device=device).add_, 1), device)
 
 
 def _sync_cost(device: torch.device) -> float:
@@ -106,6 +100,19 @@ def _time(work: Callable[[], object], device: torch.device, *, inner: int = 1) -
         if repeat >= WARMUP:
             samples.append((time.perf_counter() - start) / inner)
     return min(samples)
+
+
+def _time_captured(work: Callable[[], object], device: torch.device) -> float:
+    """Least seconds of one call as a node of a CUDA graph."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(NODES):
+            work()
+    return _time(graph.replay, device, inner=10) / NODES
 
 
 def _wait(device: torch.device) -> None:
