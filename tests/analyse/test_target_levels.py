@@ -106,6 +106,20 @@ def test_targets_of_a_part_and_of_a_phase_are_held_against_where_they_end() -> N
     assert {row.phase: row.level for row in analysis.cases[0].rows}["a"] is Level.MINIMUM
 
 
+def test_what_a_phase_takes_away_is_worth_its_loss() -> None:
+    without = Phase(name="without-b", speedup=0.4, parent="b", keep=False)
+    elsewhere = Phase(name="elsewhere", speedup=0.5, parent="a", keep=False)
+    speedup, memory, other = settle(
+        (*FAST, without, elsewhere),
+        target("speedup", "without-b", minimum=2.0),
+        target("peak_memory_bytes", "without-b", minimum=1.0),
+        target("speedup", "elsewhere", minimum=1.0),
+    )
+    assert speedup.value == pytest.approx(2.5, rel=0.02) and speedup.level is Level.MINIMUM
+    assert memory.value == pytest.approx(1.0)
+    assert other.value is None and other.reason == "04-elsewhere was not measured beside 02-b"
+
+
 def test_the_stack_reaches_what_all_of_its_targets_reach() -> None:
     good, bad = target("speedup", "baseline", target=2.5), target("time_s", minimum=1e-5)
     assert make_run(*FAST, targets=(good,)).analyse()[0].cases[0].stack_level is Level.TARGET

@@ -143,6 +143,12 @@ def _speedup(judged: Judged, target: PlannedTarget, variant: str, verdict: Verdi
     if target.against == "parent":
         found, why = _over_parent(variant, verdict)
         return found, why if found else f"{variant} was not compared with its parent"
+    without = _find_phase(judged, target)
+    if without is not None:
+        if judged.shelf.parent(without, target.case) != variant:
+            return None, f"{without} was not measured beside {variant}"
+        found, why = _over_parent(without, judged.verdicts[(target.case, without)])
+        return (_invert(found), why) if found else (None, f"{without} was not compared with {variant}")
     peer = next((row for row in judged.peers.get(target.case, ()) if row.name == target.against), None)
     if peer is None or peer.ratio is None:
         why = f"{peer.verdict.status} ({peer.verdict.reason})" if peer else f"no row in {target.case}"
@@ -228,9 +234,18 @@ def _other(judged: Judged, target: PlannedTarget, variant: str) -> tuple[str | N
     if target.against == "parent":
         parent = judged.shelf.parent(variant, target.case)
         return parent, "" if parent else f"{variant} has no parent"
+    without = _find_phase(judged, target)
+    if without is not None:
+        return without, ""
     rows = judged.shelf.rows_in(target.case, Kind.PEER)
     name = next((row.variant for row in rows if row.variant == f"peer-{target.against}"), None)
     return name, "" if name else f"peer {target.against} does not apply to {target.case}"
+
+
+def _find_phase(judged: Judged, target: PlannedTarget) -> str | None:
+    """The variant of the phase that a target is against, if it is against one."""
+    rows = judged.shelf.rows_in(target.case, Kind.PHASE)
+    return next((row.variant for row in rows if row.phase == target.against), None)
 
 
 def _ranks(judged: Judged, variant: str | None, case: str) -> int:

@@ -175,7 +175,8 @@ def _check_target(workload: Workload, target: Target, here: str) -> None:
         raise PlanError(f"{here}: minimum, target and stretch are out of order for a metric where {better} is better")
     if target.case is not None and target.case not in workload.cases:
         raise PlanError(f"{here}: case {target.case!r} is unknown; choose among {', '.join(workload.cases)}")
-    allowed = ("baseline", "parent", "absolute", *(peer.name for peer in workload.peers))
+    without = [phase.name for phase in workload.phases if not phase.keep]
+    allowed = ("baseline", "parent", "absolute", *(peer.name for peer in workload.peers), *without)
     if target.against not in allowed:
         raise PlanError(f"{here}: against={target.against!r} is not allowed; choose among {', '.join(allowed)}")
     if target.metric == "speedup" and target.against == "absolute":

@@ -126,7 +126,8 @@ class Risk:
 
 @dataclass(frozen=True)
 class Target:
-    """A goal with up to three bounds; `against` is baseline, parent, absolute or a peer's name.
+    """A goal with up to three bounds; `against` is baseline, parent, absolute, a peer's name, or that of a phase with `keep=False`
+    whose parent is what the goal is about: what it takes away is worth so much.
 
     Absolute bounds of time, memory, energy and utilisation are judged at the largest size that the case has.
     """
