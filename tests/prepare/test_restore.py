@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -40,6 +42,12 @@ def test_a_missing_artifact_is_made_again_and_one_that_is_there_is_left(made):
         spoil()
         restore_artifacts(plan, prepared, layout)
         assert table.read_bytes() == content
+
+
+def test_looking_for_what_is_there_imports_no_torch():
+    code = "import sys, phasewise.cli.stages, phasewise.prepare.restore; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_an_artifact_that_comes_out_differently_is_refused(made):
