@@ -149,6 +149,6 @@ def name_longest(rows: list[tuple[int, Kernel, Seconds]], limit: int = 3) -> tup
     whole = total(rows) or 1.0
     longest = sorted(rows, key=lambda row: -row[2])[:limit]
     return tuple(
-        f"{kernel.name}: {100 * time / whole:.0f} % of it in {kernel.calls:g} calls a step"
+        f"{kernel.name}: {100 * time / whole:.0f} % of it, calls a step: {kernel.calls:g}"
         for _, kernel, time in longest
     )

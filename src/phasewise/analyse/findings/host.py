@@ -109,7 +109,7 @@ def find_launch_gaps(evidence: Evidence) -> Judgement:
         ),
         observed={"idle": per_cent(share), "launches": count(launches)},
         threshold=IDLE_SHARE,
-        evidence=(f"the device is idle for {100 * share:.0f} % of the step, between {launches:g} launches",),
+        evidence=(f"the device is idle for {100 * share:.0f} % of the step; launches a step: {launches:g}",),
         advice="Capture the step as a CUDA graph (or torch.compile with mode='reduce-overhead'), or do more work a launch.",
     )
 
