@@ -45,7 +45,16 @@ def test_a_missing_artifact_is_made_again_and_one_that_is_there_is_left(made):
 
 
 def test_looking_for_what_is_there_imports_no_torch():
-    code = "import sys, phasewise.cli.stages, phasewise.prepare.restore; print('torch' in sys.modules)"
+    code = """
+import sys
+from pathlib import Path
+import phasewise.cli.stages
+from phasewise.model.layout import Layout
+from phasewise.prepare.restore import restore_artifacts
+from phasewise.records.prepare import Prepared
+restore_artifacts(None, Prepared(workload="toy", run="tiny-cpu", folder="data/toy"), Layout(Path.cwd()))
+print("torch" in sys.modules)
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -5,8 +5,7 @@ rule analyse_variant:
         f"{RECORDS}/{{variant}}/analyse.json",
     log:
         "logs/analyse/{workload}/{run}/{variant}.log",
-    # no GPU and a second of one core, and the next of the chain waits for it
-    priority: 2 * GATES_FIRST
+    priority: ANALYSES_FIRST
     shell:
         "python -m phasewise analyse {wildcards.workload} {wildcards.run} {wildcards.variant} > {log} 2>&1"
 
@@ -20,7 +19,6 @@ rule analyse:
         f"{RECORDS}/summary.json",
     log:
         "logs/analyse/{workload}/{run}.log",
-    # no GPU and a second of one core, and the next of the chain waits for it
-    priority: 2 * GATES_FIRST
+    priority: ANALYSES_FIRST
     shell:
         "python -m phasewise analyse {wildcards.workload} {wildcards.run} > {log} 2>&1"

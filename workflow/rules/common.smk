@@ -40,6 +40,8 @@ SIDE_BY_SIDE = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
 GATE_CORES, GATE_GPUS = (min(2, CORES), 0) if SIDE_BY_SIDE else (CORES, 1)
 # above all that is timed
 GATES_FIRST = sum(len(run.variants) for run in GRAPH.planned)
+# above gates, too: a second of one core, and the next of a chain waits for it
+ANALYSES_FIRST = 2 * GATES_FIRST
 RECORDS = "profiles/records/{workload}/{run}"
 
 
