@@ -42,3 +42,4 @@ rule all:
 
 onstart:
     hold_project()
+    start_forks()

@@ -81,7 +81,9 @@ def write_program(folder: Path) -> None:
     (folder / "matrix.py").write_text(SOURCE)
 
 
-def plan_program(mode: str = "good", *, ranks: int = 1, timeout_s: float = 60.0, **case: Any) -> VariantPlan:
+def plan_program(
+    mode: str = "good", *, ranks: int = 1, sets: int = 1, timeout_s: float = 60.0, **case: Any
+) -> VariantPlan:
     """A plan of the workload in one mode."""
     return VariantPlan(
         protocol=1,
@@ -96,7 +98,7 @@ def plan_program(mode: str = "good", *, ranks: int = 1, timeout_s: float = 60.0,
         cases=(PlannedCase(case="only", shape={"n": 8}, switches={"mode": mode}, **case),),
         tier="strict",
         allowance=Allowance(rtol=1e-5, atol=1e-6),
-        budget=Budget(timeout_s=timeout_s, block_s=0.001, min_rounds=4, max_rounds=4, min_sets=1, max_sets=1),
+        budget=Budget(timeout_s=timeout_s, block_s=0.001, min_rounds=4, max_rounds=4, min_sets=sets, max_sets=sets),
         lock="",
         sources="",
     )

@@ -6,6 +6,7 @@ from phasewise.model.layout import Layout
 from phasewise.plan import find_machine, plan_runs, write_plans
 from phasewise.plan.graph import Graph, hold_lock
 from phasewise.records.errors import UserError
+from phasewise.run.forkserver import start_fork_server
 from phasewise.store import write_if_changed
 
 
@@ -30,14 +31,20 @@ def hold_project():
         raise WorkflowError(str(error)) from None
 
 
+def start_forks():
+    """Not where there is a GPU: what is timed there is fresh, and the rest has cores enough to import."""
+    if not HAS_GPU:
+        start_fork_server()
+
+
 GRAPH = plan_all()
 # what is timed has all cores for itself, or its share where several GPUs are at work
 GPU = workflow.global_resources["gpu"]
 GPUS = int(getattr(GPU, "value", GPU))
 CORES = max(1, workflow.cores // GPUS)
-# gates take no times, so beside a GPU they run side by side; most of one is imports, builds and a reference
-SIDE_BY_SIDE = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
-GATE_CORES, GATE_GPUS = (min(2, CORES), 0) if SIDE_BY_SIDE else (CORES, 1)
+# gates take no times, so they run side by side; beside a GPU most of one is imports, builds and a reference
+HAS_GPU = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
+GATE_CORES = min(2, CORES) if HAS_GPU else max(1, CORES // 2)
 # above all that is timed
 GATES_FIRST = sum(len(run.variants) for run in GRAPH.planned)
 # above gates, too: a second of one core, and the next of a chain waits for it

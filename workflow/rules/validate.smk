@@ -8,7 +8,5 @@ rule validate:
     # what is timed waits for those that are under way
     priority: lambda wildcards: GATES_FIRST + GRAPH.count_waiting(wildcards)
     threads: GATE_CORES
-    resources:
-        gpu=GATE_GPUS,
     shell:
         "python -m phasewise validate {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

@@ -17,6 +17,7 @@ from typing import Any
 from phasewise.records.verdict import Failure, Reason
 from phasewise.run.channel import Channel
 from phasewise.run.death import ProcessFailed, describe_exit, describe_timeout
+from phasewise.run.forked import Forked, fork_worker
 
 # an interpreter that crashes says where
 FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
@@ -29,25 +30,21 @@ TAIL_BYTES = 1 << 14
 
 
 class Process:
-    """`python -m phasewise.run.worker` with a channel to it. What it prints goes nowhere, its stderr to a file."""
+    """`python -m phasewise.run.worker` with a channel to it. What it prints goes nowhere, its stderr to a file.
 
-    def __init__(self, *, environment: Mapping[str, str], folder: Path) -> None:
+    Where the run has a fork server, it is forked there, unless it has to be `fresh` or has an environment of its own.
+    """
+
+    def __init__(self, *, environment: Mapping[str, str], folder: Path, fresh: bool = False) -> None:
         # a regular file: a worker that writes much to stderr never blocks on us
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
+        own = (down_read, up_write, self._stderr.fileno())
+        around = _environment(environment)
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "phasewise.run.worker", str(down_read), str(up_write)],
-                cwd=folder,
-                env=_environment(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._stderr,
-                pass_fds=(down_read, up_write),
-                # its children, such as compile workers, can be ended with it
-                start_new_session=True,
-            )
+            forked = None if fresh or environment else fork_worker(own, environment=around, folder=folder)
+            self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, around, folder)
         finally:
             os.close(down_read)
             os.close(up_write)
@@ -94,6 +91,21 @@ class Process:
         self._process.wait()
         self.channel.close()
         self._stderr.close()
+
+
+def _spawn(descriptors: Sequence[int], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+    read_fd, write_fd, stderr = descriptors
+    return subprocess.Popen(
+        [sys.executable, "-m", "phasewise.run.worker", str(read_fd), str(write_fd)],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        pass_fds=(read_fd, write_fd),
+        # its children, such as compile workers, can be ended with it
+        start_new_session=True,
+    )
 
 
 def receive_all(processes: Sequence[Process], what: str, timeout_s: float) -> list[Any]:

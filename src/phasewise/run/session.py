@@ -22,6 +22,8 @@ class Target:
     opening: Mapping[str, Any]
     environment: Mapping[str, str] = field(default_factory=dict)
     ranks: int = 1
+    # whether its processes are to show how processes differ, so that none may be forked from another
+    fresh: bool = True
     folder: Path = Path()
     timeout_s: float = 600.0
 
@@ -32,6 +34,7 @@ def target_case(plan: VariantPlan, case: str, root: Path, *, shape: Mapping[str,
         opening={"plan": msgspec.to_builtins(plan), "case": case, "root": str(root), "shape": shape and dict(shape)},
         environment=plan.environment,
         ranks=plan.ranks,
+        fresh=plan.budget.max_sets > 1,
         folder=root,
         timeout_s=plan.budget.timeout_s,
     )
@@ -68,7 +71,7 @@ class Session:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._processes = [
-            Process(environment={**target.environment, **extra}, folder=target.folder)
+            Process(environment={**target.environment, **extra}, folder=target.folder, fresh=target.fresh)
             for extra in rank_environments(target.ranks)
         ]
         for process in self._processes:

@@ -28,7 +28,7 @@ Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None
 
 def main(read_fd: int, write_fd: int) -> None:
     """Serve commands until told to close, or until the other end is gone."""
-    _die_with_parent()
+    die_with_parent()
     # children of user code must not hold the pipes
     os.set_inheritable(read_fd, False)
     os.set_inheritable(write_fd, False)
@@ -89,7 +89,7 @@ def _call(target: str, payload: Any, memory_bytes: int | None) -> Any:
     return function(payload)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Have the kernel end this process when the one that started it is gone: a step that hangs would never see its pipe close."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     # Linux only

@@ -1,0 +1,189 @@
+"""The fork server: what is forked from it answers, dies and is surrounded as a fresh worker is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from phasewise.records.verdict import Failure, Reason
+from phasewise.run.forked import Forked
+from phasewise.run.forkserver import SERVER, start_fork_server
+from phasewise.run.isolated import run_isolated
+from phasewise.run.process import Process
+from phasewise.run.session import Session, target_case
+from run.programs import plan_program, write_program
+
+HELPERS = """
+import faulthandler, os, random, sys, time
+
+def tell(payload):
+    import numpy, torch
+    drawn = [torch.initial_seed(), int(numpy.random.randint(1 << 62)), random.random()]
+    return {
+        "folder": os.getcwd(), "here": os.environ.get("HERE"), "server": os.environ.get("PHASEWISE_FORK_SERVER"),
+        "parent": os.getppid(), "group": os.getpgid(0) == os.getpid(), "cores": sorted(os.sched_getaffinity(0)),
+        "first": sys.path[0], "open": sorted(int(fd) for fd in os.listdir("/proc/self/fd")),
+        "faulthandler": faulthandler.is_enabled(), "drawn": drawn,
+    }
+
+def leave(payload):
+    print("last words", file=sys.stderr, flush=True)
+    sys.exit(payload)
+
+def abort(payload):
+    os.abort()
+
+def sleep(payload):
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def serve() -> Iterator[psutil.Process]:
+    """A server, named in the environment until it has ended."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SERVER, "")
+        before = set(psutil.Process().children())
+        held = start_fork_server()
+        (started,) = set(psutil.Process().children()) - before
+        folder = Path(os.environ[SERVER]).parent
+        try:
+            yield started
+        finally:
+            os.close(held)
+            started.wait(10)
+    assert not folder.exists()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[psutil.Process]:
+    with serve() as started:
+        yield started
+
+
+@pytest.fixture
+def helpers(tmp_path: Path) -> str:
+    """The file of the functions above, as a target begins."""
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    return f"{tmp_path}/helpers.py"
+
+
+def test_a_forked_worker_is_surrounded_as_a_fresh_one(server, helpers, tmp_path, monkeypatch):
+    monkeypatch.setenv("HERE", "now")
+    forked, fresh = (
+        run_isolated(f"{helpers}:tell", None, folder=tmp_path, environment=own) for own in ({}, {"HERE": "own"})
+    )
+    assert forked["parent"] == server.pid and fresh["parent"] == os.getpid()
+    assert forked["here"] == "now" and fresh["here"] == "own"
+    same = ("folder", "group", "cores", "first", "faulthandler", "server")
+    assert {name: forked[name] for name in same} == {name: fresh[name] for name in same}
+    again = run_isolated(f"{helpers}:tell", None, folder=tmp_path)
+    assert all(one != other for one, other in zip(forked["drawn"], again["drawn"], strict=True))
+    # three standard files, two pipes, and the folder that is being listed
+    assert len(forked["open"]) == len(fresh["open"]) == 6
+
+
+def test_a_forked_worker_times_a_program(server, tmp_path):
+    write_program(tmp_path)
+    session = Session(target_case(plan_program(), "only", tmp_path))
+    assert session.open()["items"] == 8
+    assert session.block(7, settle=1)["steps"] == 7 and session.check() is True
+    (pid,) = session.pids
+    assert psutil.Process(pid).ppid() == server.pid
+    session.close()
+    assert not is_alive(pid)
+
+
+def test_processes_of_several_sets_are_fresh(server, tmp_path):
+    write_program(tmp_path)
+    session = Session(target_case(plan_program(sets=3), "only", tmp_path))
+    assert psutil.Process(session.pids[0]).ppid() == os.getpid()
+    session.close()
+
+
+def test_deaths_are_told_apart(server, helpers, tmp_path):
+    def fail(function: str, payload: object = None, timeout_s: float = 60.0) -> Failure:
+        found = run_isolated(f"{helpers}:{function}", payload, folder=tmp_path, timeout_s=timeout_s)
+        assert isinstance(found, Failure)
+        return found
+
+    assert fail("leave", 3).message == "exit status 3: last words"
+    aborted = fail("abort")
+    assert aborted.reason is Reason.CRASH and aborted.message.startswith("killed by SIGABRT in abort (helpers.py:")
+    assert fail("sleep", timeout_s=0.5).reason is Reason.TIMEOUT
+
+
+def test_a_worker_ends_with_the_process_that_asked_for_it(server, helpers, tmp_path):
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom phasewise.run.process import Process\n"
+        "process = Process(environment={}, folder=Path.cwd())\n"
+        f"process.send('call', target='{helpers}:sleep', payload=None, memory_bytes=None)\n"
+        "print(process.pid, flush=True)\nsys.stdin.read()\n"
+    )
+    client = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path)
+    assert client.stdout is not None
+    pid = int(client.stdout.readline())
+    assert psutil.Process(pid).ppid() == server.pid
+    client.kill()
+    client.communicate()
+    wait_until_gone(pid)
+
+
+def test_workers_end_with_the_server(helpers, tmp_path):
+    with serve() as server:
+        process = Process(environment={}, folder=tmp_path)
+        process.send("call", target=f"{helpers}:sleep", payload=None, memory_bytes=None)
+        os.kill(server.pid, signal.SIGKILL)
+        assert process.describe_death().reason is Reason.OUT_OF_MEMORY
+        wait_until_gone(process.pid)
+        process.close()
+        # a server that is killed cleans up nothing
+        shutil.rmtree(Path(os.environ[SERVER]).parent)
+
+
+def test_without_a_server_a_worker_is_fresh(helpers, tmp_path, monkeypatch):
+    monkeypatch.setenv(SERVER, str(tmp_path / "nobody"))
+    assert run_isolated(f"{helpers}:tell", None, folder=tmp_path)["parent"] == os.getpid()
+    monkeypatch.delenv(SERVER)
+    assert run_isolated(f"{helpers}:tell", None, folder=tmp_path)["parent"] == os.getpid()
+
+
+def test_two_clients_at_once_have_a_worker_each(server, helpers, tmp_path):
+    both = [Process(environment={}, folder=tmp_path) for _ in range(2)]
+    assert len({process.pid for process in both}) == 2
+    both[0].kill()
+    both[1].send("call", target=f"{helpers}:tell", payload=None, memory_bytes=None)
+    assert both[1].channel.receive(60.0)["answer"]["parent"] == server.pid
+    both[1].close()
+
+
+def test_a_wait_that_is_too_short_says_so(server, tmp_path):
+    process = Process(environment={}, folder=tmp_path)
+    assert isinstance(process._process, Forked)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process._process.wait(0.05)
+    process.close()
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    while is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
