@@ -33,7 +33,8 @@ def tell(payload):
         "folder": os.getcwd(), "here": os.environ.get("HERE"), "server": os.environ.get("PHASEWISE_FORK_SERVER"),
         "parent": os.getppid(), "group": os.getpgid(0) == os.getpid(), "cores": sorted(os.sched_getaffinity(0)),
         "first": sys.path[0], "open": sorted(int(fd) for fd in os.listdir("/proc/self/fd")),
-        "faulthandler": faulthandler.is_enabled(), "drawn": drawn,
+        "faulthandler": faulthandler.is_enabled(), "drawn": drawn, "cache": os.environ.get("TRITON_CACHE_DIR"),
+        "compilers": [name for name in ("triton", "torch._inductor") if name in sys.modules],
     }
 
 def leave(payload):
@@ -91,6 +92,13 @@ def test_a_forked_worker_is_surrounded_as_a_fresh_one(server, helpers, tmp_path,
     assert all(one != other for one, other in zip(forked["drawn"], again["drawn"], strict=True))
     # three standard files, two pipes, and the folder that is being listed
     assert len(forked["open"]) == len(fresh["open"]) == 6
+
+
+def test_what_is_read_late_is_in_the_environment_of_a_forked_worker(server, helpers, tmp_path):
+    told = run_isolated(f"{helpers}:tell", None, folder=tmp_path, environment={"TRITON_CACHE_DIR": "here"})
+    assert told["parent"] == server.pid and told["cache"] == "here"
+    # and nothing that reads it has been imported by the server
+    assert told["compilers"] == []
 
 
 def test_a_forked_worker_times_a_program(server, tmp_path):

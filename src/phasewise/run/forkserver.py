@@ -2,7 +2,7 @@
 
 An import takes two seconds of a core, and the graph of a small workload has a hundred workers. The server builds nothing, so what is
 forked from it is as clean as a fresh process; but all of them share one layout of memory. What is to show how processes differ starts
-fresh, therefore, and so does what has an environment of its own, which has to stand before anything is imported.
+fresh, therefore, and so does what has an environment that torch reads when it is imported.
 
 `python -m phasewise.run.forkserver LISTENER_FD` serves until its stdin ends, and with it what it forked. Imports no torch before the
 first request.

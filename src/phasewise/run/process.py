@@ -23,6 +23,8 @@ from phasewise.run.forked import Forked, fork_worker
 FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
 # a dead worker's pipe may be held open by a child of it, so its pulse is felt this often too
 PULSE_S = 1.0
+# read by what a worker imports or joins after it has started; all else has to stand before torch is imported
+LATE = ("TORCHINDUCTOR_", "TRITON_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_")
 # how long a worker may take to leave when asked
 FAREWELL_S = 10.0
 # of the end of its stderr
@@ -32,7 +34,8 @@ TAIL_BYTES = 1 << 14
 class Process:
     """`python -m phasewise.run.worker` with a channel to it. What it prints goes nowhere, its stderr to a file.
 
-    Where the run has a fork server, it is forked there, unless it has to be `fresh` or has an environment of its own.
+    Where the run has a fork server, it is forked there, unless it has to be `fresh` or has an environment that torch reads
+    when it is imported.
     """
 
     def __init__(self, *, environment: Mapping[str, str], folder: Path, fresh: bool = False) -> None:
@@ -43,7 +46,8 @@ class Process:
         own = (down_read, up_write, self._stderr.fileno())
         around = _environment(environment)
         try:
-            forked = None if fresh or environment else fork_worker(own, environment=around, folder=folder)
+            fresh = fresh or not all(name.startswith(LATE) for name in environment)
+            forked = None if fresh else fork_worker(own, environment=around, folder=folder)
             self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, around, folder)
         finally:
             os.close(down_read)
