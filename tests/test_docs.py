@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import re
 import subprocess
@@ -13,6 +14,12 @@ import yaml
 
 from phasewise.cli import commands
 from phasewise.records.finding import FindingId
+
+REPOSITORY = Path(__file__).parents[1]
+REACHED = "## What the H200 reached"
+QUOTING = [
+    path for path in sorted(REPOSITORY.glob("src/phasewise/workloads/*/README.md")) if REACHED in path.read_text()
+]
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +127,16 @@ def test_nothing_names_a_machine_or_a_session(repository):
         path = repository / name
         if path.suffix in {".py", ".md", ".yaml", ".smk", ".json", ".html", ".toml", ".j2"} and path.is_file():
             assert not pattern.search(path.read_text()), name
+
+
+@pytest.mark.parametrize("readme", QUOTING, ids=lambda path: path.parent.name)
+def test_what_a_workloads_readme_quotes_is_in_its_report(readme: Path) -> None:
+    pages = (REPOSITORY / "reports" / readme.parent.name / "full-h200").glob("*.md")
+    report = " ".join(html.unescape("".join(page.read_text() for page in pages).replace("\\", "")).split())
+    sections = re.split(r"^## ", readme.read_text(), flags=re.MULTILINE)
+    told = [
+        section for section in sections if section.startswith((REACHED.removeprefix("## "), "The validation checklist"))
+    ]
+    quotes = re.findall(r'"([^"]+)"', "".join(told))
+    assert len(quotes) >= 10
+    assert [quote for quote in quotes if " ".join(quote.split()) not in report] == []

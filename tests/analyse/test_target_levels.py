@@ -11,7 +11,7 @@ from phasewise.records.base import Quantity
 from phasewise.records.measure import Window
 from phasewise.records.plan import PlannedTarget
 from phasewise.records.prepare import CaseWork
-from phasewise.records.profile import Breakdown, CaseProfile, Profile
+from phasewise.records.profile import Breakdown, CaseProfile, Count, Profile
 from phasewise.records.validate import CheckResult, Outcome
 from phasewise.records.verdict import Level
 
@@ -28,6 +28,7 @@ def settle(run_of: tuple[Phase, ...], *targets: PlannedTarget, **more: object) -
     return make_run(*run_of, targets=targets, **more).analyse()[0].targets  # type: ignore[arg-type]
 
 
+COUNTS = Count(launches=40, synchronisations=2, device_to_host=1)
 FAST = (Phase(name="a", speedup=2.0, part="one"), Phase(name="b", speedup=1.5, part="two"))
 
 
@@ -48,6 +49,10 @@ FAST = (Phase(name="a", speedup=2.0, part="one"), Phase(name="b", speedup=1.5, p
         ("energy_j_per_item", "absolute", 0.5),
         ("floor_fraction", "absolute", 1e6 / 4e12 * 3e3),
         ("utilisation", "absolute", 0.8),
+        ("synchronisations", "absolute", 2.0),
+        ("device_to_host", "absolute", 1.0),
+        ("launches", "absolute", 40.0),
+        ("launches", "baseline", 0.4),
         ("drift", "absolute", 0.01),
     ],
 )
@@ -55,16 +60,17 @@ def test_every_metric_has_a_value_against_every_yardstick(metric: str, against: 
     check = CheckResult(check="energy-drift", outcome=Outcome.PASS, numbers={"drift": Quantity(value=0.01, unit="eV")})
     phases = (FAST[0], Phase(name="b", speedup=1.5, energy=WINDOWS, checks=(check,)))
     run = make_run(*phases, targets=(target(metric, against, minimum=1.0),), peers=(Peer(name="numpy", slower=4.0),))
-    step = CaseProfile(case="main", breakdown=Breakdown(wall_s=1.0, kernel_s=0.8))
-    run.profiles["02-b"] = Profile(
-        workload="toy",
-        run="full-h200",
-        variant="02-b",
-        plan="0",
-        machine=run.machine.identity,
-        commit="abc",
-        cases=(step,),
-    )
+    for variant, counts in (("00-baseline", Count(launches=100)), ("02-b", COUNTS)):
+        step = CaseProfile(case="main", breakdown=Breakdown(wall_s=1.0, kernel_s=0.8), count=counts)
+        run.profiles[variant] = Profile(
+            workload="toy",
+            run="full-h200",
+            variant=variant,
+            plan="0",
+            machine=run.machine.identity,
+            commit="abc",
+            cases=(step,),
+        )
     (found,) = run.analyse()[0].targets
     assert found.value == pytest.approx(value, rel=0.02), found.reason
     assert found.low is not None and found.high is not None and found.low <= found.value <= found.high
@@ -140,6 +146,7 @@ def test_a_stack_whose_end_is_red_is_judged_at_the_last_that_holds() -> None:
         (target("speedup", "numpy", minimum=1.0), "no row"),
         (target("energy_j_per_item", minimum=1.0), "not recorded"),
         (target("utilisation", minimum=0.9), "not recorded"),
+        (target("synchronisations", minimum=0.0), "not recorded"),
         (target("loss", minimum=1.0), "not recorded"),
         (target("scaling_efficiency", minimum=0.8), "more than one rank"),
         (target("speedup", "parent", minimum=1.0, phase="red"), "INVALID"),

@@ -55,6 +55,11 @@ def utilisation(profile: CaseProfile | None) -> Interval | None:
     return None
 
 
+def counted(profile: CaseProfile | None, name: str) -> Interval | None:
+    """What the trace of a step counts under this name; it counts every step, so the mean has no error."""
+    return None if profile is None or profile.count is None else _exact(getattr(profile.count, name))
+
+
 def check_number(validation: CaseValidation | None, name: str) -> tuple[float, str] | None:
     """A number that a check returned, with its unit."""
     for check in validation.checks if validation is not None else ():

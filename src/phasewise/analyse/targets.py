@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phasewise.analyse.compare import Estimates, Key
-from phasewise.analyse.measures import check_number, energy_per_item, step_time, utilisation
+from phasewise.analyse.measures import check_number, counted, energy_per_item, step_time, utilisation
 from phasewise.analyse.shelf import Shelf, find_parent_arm
 from phasewise.analyse.verdicts import step_floor
 from phasewise.records.analyse import PeerRow, TargetResult
@@ -16,6 +16,8 @@ from phasewise.records.verdict import Level, Reason, Status, Verdict
 
 # best first
 LEVELS = (Level.STRETCH, Level.TARGET, Level.MINIMUM, Level.MISSED)
+# of a step, in the trace of a GPU
+COUNTED = ("launches", "synchronisations", "device_to_host")
 # statuses whose numbers may be told
 TOLD = frozenset({Status.BASELINE, Status.FASTER, Status.SAME, Status.SLOWER, Status.INCONCLUSIVE, Status.ENABLED})
 
@@ -204,6 +206,8 @@ def _metric(judged: Judged, target: PlannedTarget, variant: str) -> tuple[Interv
             value, why = None, "one energy window gives no interval"
     elif target.metric == "utilisation":
         value = utilisation(shelf.profile(variant, case))
+    elif target.metric in COUNTED:
+        value = counted(shelf.profile(variant, case), target.metric) if shelf.run_plan.device != "cpu" else None
     else:
         number = check_number(shelf.validation(variant, case), target.metric)
         if number is not None:

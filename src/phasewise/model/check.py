@@ -22,6 +22,10 @@ METRICS = {
     "floor_fraction": ("higher", ""),
     "scaling_efficiency": ("higher", ""),
     "utilisation": ("higher", ""),
+    # counted in the trace of a GPU, a step
+    "launches": ("lower", ""),
+    "synchronisations": ("lower", ""),
+    "device_to_host": ("lower", ""),
 }
 # checks that the core brings; `validate.checks` holds their functions
 CORE_CHECKS = ("bitwise-repeatable", "finite", "memory-flat", "resume", "second-call")

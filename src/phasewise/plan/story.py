@@ -10,7 +10,8 @@ from phasewise.plan.variant import shape_at
 from phasewise.records.plan import PlannedRisk, PlannedTarget, RunPlan, StoryPhase, StoryVariant
 
 # metrics whose bound means nothing at another size; so do seconds that a check returns
-SIZED = ("time_s", "items_per_s", "peak_memory_bytes", "energy_j_per_item", "utilisation")
+SIZED = ("time_s", "items_per_s", "peak_memory_bytes", "energy_j_per_item", "utilisation", "launches",
+         "synchronisations", "device_to_host")  # fmt: skip
 
 
 def tell_story(

@@ -12,8 +12,8 @@ from phasewise.report.blocks import Inline, Section, Span, Table, code, columns
 from phasewise.report.load import RunRecords
 from phasewise.report.sections.common import level_cell, nothing
 
-# what a reader has to see first, where one risk was checked in several cases
-GRAVITY = ("came true", "not checked", "by hand", "did not come true")
+# what a reader has to see first, where one risk was checked in several cases: a check is meant for some of them
+GRAVITY = ("came true", "did not come true", "by hand", "not checked")
 
 
 def tell_criteria(records: RunRecords) -> Section:
@@ -91,7 +91,7 @@ def risks_of_phase(records: RunRecords, variant: str, risks: tuple[PlannedRisk, 
 
 
 def find_result(records: RunRecords, title: str, variant: str | None) -> RiskResult | None:
-    """The gravest outcome of a risk over all cases; of the run where it belongs to no phase."""
+    """What became of a risk in the cases where it was checked, the gravest first; of the run where it belongs to no phase."""
     if variant is None:
         results = list(records.analysis.risks) if records.analysis else []
     else:

@@ -114,6 +114,8 @@ workload = Workload(
             better="lower",
             name="memory growth over 1000 windows",
         ),
+        Target("synchronisations", case="feedback-32", minimum=0, name="waits for the device, a window pair"),
+        Target("device_to_host", case="feedback-32", minimum=1, name="copies to the host, a window pair"),
     ),
     considered={
         "one kernel for a step's retrieval": "a softmax over the whole bank needs an exchange between programs; without one "
