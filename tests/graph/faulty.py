@@ -1,6 +1,7 @@
 """Phases that die, raise, hang and compute nonsense, one that does none of it, and markup wherever a text may stand."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from phasewise import Case, Check, Idea, Phase, Program, Risk, Shape, Target, Workload
 
@@ -39,6 +40,7 @@ def build(switches, inputs, case, shape, device):
         if switches.fault == "aborts":
             os.abort()
         if switches.fault == "hangs":
+            Path("hanging").touch()
             time.sleep(3600)
         if switches.fault == "nonsense":
             return {"sum": batch["x"].sum(1) * float("nan")}

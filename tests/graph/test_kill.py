@@ -19,6 +19,7 @@ FAULTY = Path(__file__).with_name("faulty.py")
 RECORD_FILES = ("prepare.json", "validate.json", "measure.json", "profile.json", "analyse.json", "summary.json")
 # a worker leaves when its pipe does
 FAREWELL_S = 30
+WORKERS = {"phasewise.run.worker", "phasewise.run.forkserver"}
 
 
 @pytest.fixture
@@ -59,29 +60,15 @@ def kill_when(project, condition):
 
 
 def workers_of(project):
-    """Worker processes that still live and were started for this project."""
+    """Processes that still live and were started for this project: workers, and the server that some are forked from."""
     found = []
     for process in psutil.process_iter():
         try:
-            if process.cwd() == str(project.folder) and "phasewise.run.worker" in process.cmdline():
+            if process.cwd() == str(project.folder) and WORKERS & set(process.cmdline()):
                 found.append(process.pid)
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue
     return found
-
-
-def sleeping_workers(project):
-    """Those that are past their imports and wait: their own processor time stands still."""
-    before = {pid: used_seconds(pid) for pid in workers_of(project)}
-    time.sleep(0.5)
-    return [pid for pid, used in before.items() if used and used > 0.5 and used_seconds(pid) == used]
-
-
-def used_seconds(pid):
-    try:
-        return sum(psutil.Process(pid).cpu_times()[:2])
-    except psutil.NoSuchProcess:
-        return None
 
 
 def wait_for_workers(project):
@@ -128,9 +115,9 @@ def test_a_killed_run_goes_on_where_it_was_and_loses_the_job_in_hand_at_most(pro
 def test_a_step_that_hangs_dies_with_its_run(tmp_path):
     project = make_project(tmp_path / "project", {"faulty": FAULTY}, profilers=[])
     project.configure(workloads={"faulty": {"source": "faulty.py", "phases": ["hangs"]}})
-    log = project.folder / "logs/validate/faulty/tiny-cpu/01-hangs.log"
     running = start(project, "profiles/records/faulty/tiny-cpu/01-hangs/validate.json")
-    wait_until(running, lambda: log.exists() and sleeping_workers(project))
+    wait_until(running, (project.folder / "hanging").exists)
+    assert len(workers_of(project)) >= 2
     os.killpg(running.pid, signal.SIGKILL)
     running.wait()
     wait_for_workers(project)
