@@ -85,12 +85,12 @@ def prepare(workload: str | None, run: str | None, device: str | None) -> None:
         return
     if workload is None or run is None:
         raise click.UsageError("name a workload and a run, or give --machine")
-    from phasewise.prepare.workload import prepare_workload
+    from phasewise.prepare.apart import prepare_in_process
 
     folder = layout.run(workload, run)
     load_run(layout, workload, run)
     must_fit(f"prepare {workload}", layout, 60)
-    write(prepare_workload(read(folder / "prepare.plan.json", PreparePlan), layout), folder / "prepare.json")
+    write(prepare_in_process(read(folder / "prepare.plan.json", PreparePlan), layout), folder / "prepare.json")
 
 
 @click.command()

@@ -1,0 +1,40 @@
+"""Prepare a workload in a process of its own, where the functions of a user may import and break what they like. Imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phasewise.model.layout import Layout
+from phasewise.records.errors import UserError
+from phasewise.records.plan import PreparePlan
+from phasewise.records.prepare import Prepared
+from phasewise.records.verdict import Failure
+from phasewise.run.isolated import run_isolated
+
+# an artifact may be a model that has to be trained
+TIMEOUT_S = 3600.0
+
+
+def prepare_in_process(plan: PreparePlan, layout: Layout) -> Prepared:
+    """What `prepare_workload` gives.
+
+    Raises:
+        UserError: the process failed, died or did not end in time.
+    """
+    payload = {"plan": msgspec.to_builtins(plan), "root": str(layout.root)}
+    answer = run_isolated("phasewise.prepare.apart:prepare_plain", payload, folder=layout.root, timeout_s=TIMEOUT_S)
+    if isinstance(answer, Failure):
+        raise UserError(f"{plan.workload}: it could not be prepared ({answer.message}); correct {plan.source}")
+    return msgspec.convert(answer, Prepared)
+
+
+def prepare_plain(payload: dict[str, Any]) -> dict[str, Any]:
+    """`prepare_workload` of {plan, root}."""
+    from phasewise.prepare.workload import prepare_workload
+
+    prepared = prepare_workload(msgspec.convert(payload["plan"], PreparePlan), Layout(Path(payload["root"])))
+    found: dict[str, Any] = msgspec.to_builtins(prepared)
+    return found
