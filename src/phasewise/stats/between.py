@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import fdtrc
 
 from phasewise.stats.ratio import satterthwaite
+from phasewise.stats.special import fdtrc
 from phasewise.stats.trimmed import TrimmedMean, trimmed_mean
 
 # one comparison may not use the pool: a missed difference costs false claims, a false one only width, so well above

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from phasewise.stats.ratio import require_finite
+from phasewise.stats.special import ndtr, ndtri
 from phasewise.stats.trimmed import trimmed_centre
 
 # under 20 rounds the resamples repeat too few values and the interval comes out too short

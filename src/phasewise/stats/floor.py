@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import fdtrc
 
 from phasewise.stats.ratio import RatioEstimate, t_quantile
+from phasewise.stats.special import fdtrc
 
 # without a control in the run: what identical arms showed on a loaded two-core machine, -10 % to +10 %
 UNMEASURED_FLOOR = math.log(1.10)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, stdtr, stdtrit
 
+from phasewise.stats.special import ndtr, stdtr, stdtrit
 from phasewise.stats.trimmed import kept_rounds
 
 # Monte-Carlo error of a miss rate is under 0.0005 with these draws: each draw gives a probability, not a hit or

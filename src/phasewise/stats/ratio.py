@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+
+from phasewise.stats.special import stdtr, stdtrit
 
 Method = Literal["one-set", "own-sets", "pooled-sets", "chained"]
 

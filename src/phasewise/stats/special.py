@@ -1,0 +1,40 @@
+"""Distribution functions, from scipy when the first is called: its import takes half a second, and many short jobs need none of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def ndtr(x: Any) -> Any:
+    """P(Z <= x) of a normal Z."""
+    from scipy import special
+
+    return special.ndtr(x)
+
+
+def ndtri(p: Any) -> Any:
+    """The inverse of `ndtr`."""
+    from scipy import special
+
+    return special.ndtri(p)
+
+
+def stdtr(df: Any, t: Any) -> Any:
+    """P(T <= t) of a Student's T with `df` degrees of freedom."""
+    from scipy import special
+
+    return special.stdtr(df, t)
+
+
+def stdtrit(df: Any, p: Any) -> Any:
+    """The inverse of `stdtr` in its second argument."""
+    from scipy import special
+
+    return special.stdtrit(df, p)
+
+
+def fdtrc(dfn: Any, dfd: Any, x: Any) -> Any:
+    """P(F > x) of an F with `dfn` and `dfd` degrees of freedom."""
+    from scipy import special
+
+    return special.fdtrc(dfn, dfd, x)
