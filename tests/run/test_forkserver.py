@@ -34,7 +34,7 @@ def tell(payload):
         "parent": os.getppid(), "group": os.getpgid(0) == os.getpid(), "cores": sorted(os.sched_getaffinity(0)),
         "first": sys.path[0], "open": sorted(int(fd) for fd in os.listdir("/proc/self/fd")),
         "faulthandler": faulthandler.is_enabled(), "drawn": drawn, "cache": os.environ.get("TRITON_CACHE_DIR"),
-        "compilers": [name for name in ("triton", "torch._inductor") if name in sys.modules],
+        "compilers": [name for name in ("triton", "torch._inductor", "jax") if name in sys.modules],
     }
 
 def leave(payload):

@@ -110,6 +110,9 @@ class Server:
         connection, _ = self.listener.accept()
         request, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES, DESCRIPTORS)
         if len(descriptors) < DESCRIPTORS:
+            # it went before it had asked
+            for descriptor in descriptors:
+                os.close(descriptor)
             connection.close()
             return None
         _import()

@@ -24,7 +24,7 @@ FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
 # a dead worker's pipe may be held open by a child of it, so its pulse is felt this often too
 PULSE_S = 1.0
 # read by what a worker imports or joins after it has started; all else has to stand before torch is imported
-LATE = ("TORCHINDUCTOR_", "TRITON_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_")
+LATE = ("TORCHINDUCTOR_", "TRITON_", "XLA_", "JAX_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_")
 # how long a worker may take to leave when asked
 FAREWELL_S = 10.0
 # of the end of its stderr
