@@ -7,6 +7,7 @@ import pytest
 from synthetic_run import BASELINE, Peer, Phase, Run, make_run
 
 from phasewise.records.analyse import TargetResult
+from phasewise.analyse.measures import counted
 from phasewise.records.base import Quantity
 from phasewise.records.measure import Window
 from phasewise.records.plan import PlannedTarget
@@ -159,6 +160,10 @@ def test_a_target_without_a_value_says_why(goal: PlannedTarget, reason: str) -> 
     (found,) = settle(phases, goal, parts=("empty",))
     assert (found.value, found.level) == (None, Level.NONE)
     assert reason in found.reason
+
+
+def test_a_profile_without_a_trace_counts_nothing() -> None:
+    assert counted(CaseProfile(case="main", count=COUNTS), "launches") is None
 
 
 def test_one_energy_window_gives_no_interval() -> None:

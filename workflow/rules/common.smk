@@ -32,7 +32,7 @@ def hold_project():
 
 
 def start_forks():
-    """Not where there is a GPU: what is timed there is fresh, and the rest has cores enough to import."""
+    """Not beside a GPU: what is timed there is fresh, and for the rest it has not been tried."""
     if not HAS_GPU:
         start_fork_server()
 

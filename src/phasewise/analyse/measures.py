@@ -56,8 +56,8 @@ def utilisation(profile: CaseProfile | None) -> Interval | None:
 
 
 def counted(profile: CaseProfile | None, name: str) -> Interval | None:
-    """What the trace of a step counts under this name; it counts every step, so the mean has no error."""
-    return None if profile is None or profile.count is None else _exact(getattr(profile.count, name))
+    """What the trace of a step counts under this name, without an error; None where no trace was read, which counts nothing."""
+    return None if profile is None or profile.breakdown is None else _exact(getattr(profile.count, name))
 
 
 def check_number(validation: CaseValidation | None, name: str) -> tuple[float, str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 
 from phasewise.model.layout import Layout
+from phasewise.prepare.apart import prepare_in_process
 from phasewise.records.errors import UserError
 from phasewise.records.plan import PreparePlan
 from phasewise.records.prepare import Prepared
@@ -24,10 +25,7 @@ def restore_artifacts(plan: PreparePlan, prepared: Prepared, layout: Layout) -> 
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _missing(prepared, layout):
             return
-        # every job comes by here, and few have to import torch for it
-        from phasewise.prepare.workload import prepare_workload
-
-        made = {artifact.path: artifact.sha256 for artifact in prepare_workload(plan, layout).artifacts}
+        made = {artifact.path: artifact.sha256 for artifact in prepare_in_process(plan, layout).artifacts}
     for artifact in prepared.artifacts:
         if made.get(artifact.path) != artifact.sha256:
             record = layout.relative(layout.run(plan.workload, plan.run) / "prepare.json")

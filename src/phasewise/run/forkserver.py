@@ -48,6 +48,8 @@ def start_fork_server() -> int:
             stdin=until,
             stdout=subprocess.DEVNULL,
             pass_fds=(listener.fileno(),),
+            # it hears of the end by its stdin, not by a Ctrl-C for the whole group, and cleans up
+            start_new_session=True,
         )
     os.close(until)
     os.environ[SERVER] = str(path)

@@ -1,4 +1,4 @@
-"""Distribution functions, from scipy when the first is called: its import takes half a second, and many short jobs need none of them."""
+"""Distribution functions, from scipy when the first is called: its import takes most of a second, and many short jobs need none of them."""
 
 from __future__ import annotations
 
