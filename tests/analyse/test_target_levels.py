@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from synthetic_run import BASELINE, Peer, Phase, Run, make_run
 
-from phasewise.records.analyse import TargetResult
 from phasewise.analyse.measures import counted
+from phasewise.records.analyse import TargetResult
 from phasewise.records.base import Quantity
 from phasewise.records.measure import Window
 from phasewise.records.plan import PlannedTarget
