@@ -173,6 +173,15 @@ def test_compressed_networks_are_smaller_and_near() -> None:
         assert compress.absorbance_error(whole, small, 2) < 0.05
 
 
+def test_compressed_networks_hold_their_gate_at_every_wavelength() -> None:
+    shape = workload.cases["couple"].full
+    inputs = program.make_inputs("couple", shape, 0)
+    whole = {name: value for name, value in inputs.items() if name.startswith(("metric/", "flow/"))}
+    for small, size in (compress.quantize(whole), compress.distil(whole)):
+        assert size < 4 * sum(value.numel() for value in whole.values()) / 2
+        assert compress.absorbance_error(whole, small, shape.wavelengths) < compress.GATE
+
+
 def test_scores_of_a_perfect_and_of_a_mean_prediction() -> None:
     table = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
     perfect, mean = quality.score(table, table), quality.score(table.mean(0).expand(2, 2), table)

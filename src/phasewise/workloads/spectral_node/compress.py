@@ -17,25 +17,23 @@ Parameters = Mapping[str, Tensor]
 # largest error of A(1) over its standard deviation that a compressed model may add
 GATE = 1e-2
 STUDENT = (8, 8)
-LARGE = ("metric/w2", "flow/embedding")
+LARGE = "metric/w2"
+# as INT8 it alone leaves 1.06 % at 601 wavelengths: a row has eight numbers, and one rounded badly moves its whole spectrum
+EMBEDDING = "flow/embedding"
 
 
 def quantize(parameters: Parameters) -> tuple[dict[str, Tensor], int]:
-    """The large matrices as INT8 with one scale a row (symmetric), put back into floats; and the bytes of all.
+    """The large matrix as INT8 with one scale a row (symmetric), the embedding as float16, put back into floats; and the bytes of all.
 
     The input layers stay in float32: they weigh little, and rounding them too doubles the error.
     """
-    found, size = {}, 0
-    for name, value in parameters.items():
-        if name not in LARGE:
-            found[name] = value
-            size += 4 * value.numel()
-            continue
-        scale = value.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
-        codes = (value / scale).round().clamp(-127, 127).to(torch.int8)
-        found[name] = codes.to(value.dtype) * scale
-        size += codes.numel() + 4 * len(scale)
-    return found, size
+    matrix, embedding = parameters[LARGE], parameters[EMBEDDING]
+    scale = matrix.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
+    codes = (matrix / scale).round().clamp(-127, 127).to(torch.int8)
+    halves = embedding.to(torch.float16)
+    found = dict(parameters) | {LARGE: codes.to(matrix.dtype) * scale, EMBEDDING: halves.to(embedding.dtype)}
+    rest = sum(value.numel() for name, value in parameters.items() if name not in (LARGE, EMBEDDING))
+    return found, codes.numel() + 4 * len(scale) + 2 * halves.numel() + 4 * rest
 
 
 def prune(parameters: Parameters, share: float) -> tuple[dict[str, Tensor], int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from phasewise import Case, Check, Idea, Needs, Peer, Phase, Risk, Shape, Tolerance, Workload
-from phasewise.workloads.spectral_node.goals import CONSIDERED, TARGETS
+from phasewise.workloads.spectral_node.goals import CONSIDERED, SAME_STEPS, TARGETS
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,7 @@ workload = Workload(
               method="torch.compile of RK4 steps (on a GPU ten at a time)"),
         Phase("triton-fused", {"form": "fused", "compiled": False}, because="excess-traffic", expect=(1.5, 60), needs=TRITON,
               cases=("solve", "transitions", "couple"), method="shoot (and couple) in one kernel, state in registers",
+              targets=SAME_STEPS,
               risks=(Risk("Newton leaves the table", "medium", "high", symptom="NaN or a wrong root",
                           mitigation="a saturating multiply-add holds the lookup inside", contingency="clamp in PyTorch",
                           check="invariant"),
