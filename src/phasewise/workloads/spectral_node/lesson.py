@@ -8,7 +8,7 @@ length is |D|, the arc length between start and stop. Gradients reach the metric
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -91,6 +91,9 @@ def metric_terms(lesson: Lesson, parameters: Parameters) -> tuple[Tensor, Tensor
     return g.sqrt(), SMOOTH * bend.square().mean() + BOUND * outside.mean()
 
 
+Terms = Callable[[Lesson, Parameters], tuple[Tensor, Tensor]]
+
+
 def closed_loss(lesson: Lesson, parameters: Parameters, table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Loss over the transitions `rows` of absorbances (L, W), and A(1) as (R, W): by arc length, no geodesic is integrated."""
     speed, own = metric_terms(lesson, parameters)
@@ -157,11 +160,16 @@ def unrolled_loss(
     return loss + own, absorbed
 
 
-def fused_loss(lesson: Lesson, parameters: Parameters, table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """`closed_loss` with everything between sqrt(g) on the paths and the squared error in one kernel, see absorb.py."""
+def fused_loss(
+    lesson: Lesson, parameters: Parameters, table: Tensor, rows: Tensor, *, terms: Terms = metric_terms
+) -> tuple[Tensor, Tensor]:
+    """`closed_loss` with everything between sqrt(g) on the paths and the squared error in one kernel, see absorb.py.
+
+    `terms` is `metric_terms`, or a compiled form of it.
+    """
     from phasewise.workloads.spectral_node.absorb import absorb
 
-    speed, own = metric_terms(lesson, parameters)
+    speed, own = terms(lesson, parameters)
     start, stop = lesson.pairs[rows].unbind(1)
     along = lesson.along[rows].transpose(0, 1)
     distance = speed @ lesson.over[rows].T

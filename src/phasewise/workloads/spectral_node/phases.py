@@ -20,7 +20,7 @@ class Switches:
     difference: str = "float64"
     # difference, exact or damped: the slope of Newton's method
     newton: str = "difference"
-    # torch.compile of one integration
+    # torch.compile of one integration; training: of what the metric network adds to the fused loss
     compiled: bool = False
     # record the step once, then replay it
     graph: bool = False
@@ -187,8 +187,10 @@ workload = Workload(
               needs=Needs(cuda=True), cases=("train",), method="expandable segments"),
         Phase("fused-training", {"gradient": "fused", "fused_adam": True}, because="fusible-chain", expect=(3, 40),
               needs=TRITON, cases=("train",), method="forward and backward along all paths in one kernel, fused Adam"),
+        Phase("compiled-metric", {"compiled": True}, because="fusible-chain", expect=(1.1, 2.5), needs=TRITON,
+              cases=("train",), method="torch.compile of the metric and its curvature, forward and backward"),
         Phase("cuda-graph", {"graph": True}, because="launch-gaps", expect=(1.5, 10), needs=Needs(cuda=True),
-              cases=("transitions", "train"), method="one CUDA graph a step",
+              cases=("solve", "transitions", "train"), method="one CUDA graph a step",
               risks=(Risk("Replays read stale inputs", "medium", "high", symptom="the first batch's result for every batch",
                           mitigation="inputs are copied into the graph's own", contingency="launch eagerly", check="second-call"),)),
         Phase("ddp", {"ranks": 2, "graph": False}, keep=False, because=Idea("half of the transitions on each GPU"), expect=(0.3, 1.2),

@@ -16,7 +16,7 @@ from phasewise.kit.amp import AmpStep
 from phasewise.kit.graphs import capture
 from phasewise.workloads.spectral_node import kernels
 from phasewise.workloads.spectral_node.adjoint import adjoint_loss
-from phasewise.workloads.spectral_node.lesson import Lesson, closed_loss, fused_loss, unrolled_loss
+from phasewise.workloads.spectral_node.lesson import Lesson, closed_loss, fused_loss, metric_terms, unrolled_loss
 from phasewise.workloads.spectral_node.phases import Switches
 
 # learning rates of the metric and of the flow, and the longest gradient: the specification, 2.A
@@ -51,7 +51,9 @@ def choose_loss(switches: Switches, device: torch.device) -> tuple[Loss, tuple[s
     """The loss of this variant, and why it is not the one that was asked for."""
     if switches.gradient == "fused":
         if kernels.has_kernel(device):
-            return fused_loss, ()
+            if not switches.compiled:
+                return fused_loss, ()
+            return partial(fused_loss, terms=torch.compile(metric_terms, dynamic=False, fullgraph=True)), ()
         return closed_loss, ("fused-training: no NVIDIA GPU, the closed form under autograd ran instead",)
     if switches.gradient == "closed":
         return closed_loss, ()
