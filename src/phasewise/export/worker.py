@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +32,16 @@ class Refused(Exception):
         self.message = message
 
 
+def name_compiler() -> dict[str, str]:
+    """CXX as a path, where it is not set and there is a g++.
+
+    With torch 2.11 on an H200 machine AOTInductor's package of any program ends the process that loads it (SIGSEGV) if Inductor
+    found its g++ by itself; by the path of the same compiler the package loads. Why is not known.
+    """
+    found = None if os.environ.get("CXX") else shutil.which("g++")
+    return {"CXX": found} if found else {}
+
+
 class Worker:
     """A fresh Python process running `module`, which calls `serve`."""
 
@@ -44,7 +55,7 @@ class Worker:
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, str(down_read), str(up_write)], stdin=subprocess.DEVNULL,
-                stdout=self._log, stderr=self._log, cwd=root, env={**os.environ, **FAULT_HANDLER, **environment},
+                stdout=self._log, stderr=self._log, cwd=root, env={**os.environ, **name_compiler(), **FAULT_HANDLER, **environment},
                 pass_fds=(down_read, up_write), start_new_session=True,
             )  # fmt: skip
         finally:
