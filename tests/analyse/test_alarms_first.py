@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from synthetic_plan import GPU
 from synthetic_run import Phase, make_run, predict
 
 from phasewise.records.analyse import CaseAnalysis, Finding, VariantAnalysis
@@ -45,6 +46,18 @@ def test_a_gate_that_did_not_refuse_is_the_first_alarm() -> None:
 def test_records_of_two_machines_are_named() -> None:
     told = alarms(Phase(name="a", speedup=2.0, machine="another GPU"))
     assert "records come from 2 machines" in told and "another GPU" in told
+
+
+def test_a_gate_may_come_from_a_host_with_other_cores_and_from_no_other_gpu() -> None:
+    def told(machine: str) -> str:
+        run = make_run(Phase(name="a", speedup=2.0))
+        run.validations["01-a"] = msgspec.structs.replace(run.validations["01-a"], machine=machine)
+        return "\n".join(run.analyse()[0].alarms)
+
+    gpu, _, cores = GPU.identity.rpartition("; ")
+    assert cores.endswith("cores")
+    assert "records come from" not in told(f"{gpu}; 999 cores")
+    assert "records come from 2 machines" in told(f"another GPU; {cores}")
 
 
 def test_a_missing_record_is_a_hole() -> None:

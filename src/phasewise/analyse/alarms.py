@@ -56,13 +56,21 @@ def _kept(shelf: Shelf, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
 
 
 def _machines(shelf: Shelf) -> Iterable[str]:
-    names = find_machines(shelf)
-    foreign = [name for name in names if name != shelf.machine.identity]
-    if foreign:
+    here = shelf.machine.identity
+    timed = {record.machine for record in (*shelf.measurements.values(), *shelf.profiles.values())}
+    # a gate takes no times: beside another number of cores it says the same
+    gates = {record.machine for record in shelf.validations.values() if _gpu(record.machine) != _gpu(here)}
+    names = [here, *sorted((timed | gates) - {here})]
+    if len(names) > 1:
         yield (
             f"records come from {len(names)} machines ({'; '.join(f'[{name}]' for name in names)}); "
             f"only those of [{shelf.machine.identity}] are compared."
         )
+
+
+def _gpu(identity: str) -> str:
+    """An identity less its last part, the cores."""
+    return identity.rpartition("; ")[0]
 
 
 def find_machines(shelf: Shelf) -> tuple[str, ...]:
