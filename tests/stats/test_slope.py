@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from phasewise.stats.slope import is_warm, measure_trend
 
@@ -31,6 +32,19 @@ def test_steps_that_still_get_faster_are_not_warm():
     assert trend.change == pytest.approx(-0.05, abs=0.01)
     assert trend.low <= trend.change <= trend.high < 0.0
     assert not is_warm(steps(30, ramp=0.05))
+
+
+@pytest.mark.parametrize("n", [9, 30, 300])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+@pytest.mark.parametrize("digits", [12, 5])
+def test_trend_and_interval_are_those_of_scipy(n, level, digits):
+    # few digits, and times are equal, as those of a coarse clock
+    times = np.round(steps(n, ramp=0.01, seed=n), digits)
+    found = measure_trend(times, window=n // 3, level=level)
+    wanted = stats.theilslopes(np.log(times), alpha=level)
+    slopes = (wanted.slope, wanted.low_slope, wanted.high_slope)
+    assert found is not None
+    assert (found.change, found.low, found.high) == pytest.approx([math.expm1(s * (n - 1)) for s in slopes], rel=1e-12)
 
 
 def test_only_the_last_windows_count():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -44,16 +46,24 @@ def measure_trend(
     last = times[-steps:]
     if last.min() <= 0.0:
         raise ValueError(f"step times of the warm-up: the shortest is {last.min()} s; times must be positive")
-    # half a second to import, and only a warm-up needs it
-    from scipy import stats
+    change, low, high = (float(np.expm1(slope * (steps - 1))) for slope in _fit_slope(np.log(last), level))
+    return Trend(change=change, low=low, high=high)
 
-    found = stats.theilslopes(np.log(last), alpha=level)
-    span = steps - 1
-    return Trend(
-        change=float(np.expm1(found.slope * span)),
-        low=float(np.expm1(found.low_slope * span)),
-        high=float(np.expm1(found.high_slope * span)),
-    )
+
+def _fit_slope(values: np.ndarray, level: float) -> tuple[float, float, float]:
+    """Theil's slope of values at 0, 1, 2, ..., and the ends of Sen's interval, with his variance for ties (equation 2.6).
+
+    That of scipy.stats, which takes most of a second to import, and each measurement is a process of its own.
+    """
+    n = values.size
+    left, right = np.triu_indices(n, 1)
+    slopes = np.sort((values[right] - values[left]) / (right - left))
+    ties = np.unique(values, return_counts=True)[1]
+    variance = (n * (n - 1) * (2 * n + 5) - np.sum(ties * (ties - 1) * (2 * ties + 5))) / 18
+    reach = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
+    low = max(round((slopes.size - reach) / 2) - 1, 0)
+    high = min(round((slopes.size + reach) / 2), slopes.size - 1)
+    return float(np.median(slopes)), float(slopes[low]), float(slopes[high])
 
 
 def is_warm(step_seconds: Sequence[float], *, window: int = WINDOW_STEPS, windows: int = WINDOWS) -> bool:
