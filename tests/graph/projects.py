@@ -120,7 +120,9 @@ def make_project(folder: Path, workloads: Mapping[str, str | Path], **options: A
 
 def lend(project: Project, other: Project) -> None:
     """Give `other` what is the same for all projects of this machine: its measured peaks, and the script of all indexes."""
-    shutil.copytree(project.folder / "profiles" / "machines", other.folder / "profiles" / "machines")
+    # with what Snakemake knows of them, as if they had been measured there
+    for folder in ("profiles/machines", ".snakemake/metadata"):
+        shutil.copytree(project.folder / folder, other.folder / folder)
     (other.folder / SCRIPT).parent.mkdir()
     shutil.copyfile(project.folder / SCRIPT, other.folder / SCRIPT)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from graph.projects import LIMIT_S, REPOSITORY, make_project, snakemake, surroundings, unreadable
+from graph.projects import LIMIT_S, REPOSITORY, lend, make_project, snakemake, surroundings, unreadable
 
 TEMPLATE = REPOSITORY / "src/phasewise/cli/template.py"
 FAULTY = Path(__file__).with_name("faulty.py")
@@ -78,7 +78,8 @@ def wait_for_workers(project):
         time.sleep(0.1)
 
 
-def test_a_killed_run_goes_on_where_it_was_and_loses_the_job_in_hand_at_most(project):
+def test_a_killed_run_goes_on_where_it_was_and_loses_the_job_in_hand_at_most(project, lender):
+    lend(lender, project)
     records = project.records("sums")
     measured = records / "01-vectorised" / "measure.json"
     log = project.folder / "logs/measure/sums/tiny-cpu/01-vectorised.log"
@@ -112,8 +113,9 @@ def test_a_killed_run_goes_on_where_it_was_and_loses_the_job_in_hand_at_most(pro
     assert not project.jobs()
 
 
-def test_a_step_that_hangs_dies_with_its_run(tmp_path):
+def test_a_step_that_hangs_dies_with_its_run(tmp_path, lender):
     project = make_project(tmp_path / "project", {"faulty": FAULTY}, profilers=[])
+    lend(lender, project)
     project.configure(workloads={"faulty": {"source": "faulty.py", "phases": ["hangs"]}})
     running = start(project, "profiles/records/faulty/tiny-cpu/01-hangs/validate.json")
     wait_until(running, (project.folder / "hanging").exists)

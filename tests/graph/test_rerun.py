@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graph.projects import copy_project, list_jobs, make_project, share
+from graph.projects import copy_project, lend, list_jobs, make_project, share
 
 STACKED = Path(__file__).with_name("stacked.py")
 FILE = "stacked.py"
@@ -16,11 +16,12 @@ READING = {"analyse", "report", "index"}
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(tmp_path_factory, lender):
     """A project whose graph has run to its end; nobody changes it."""
 
     def make(folder):
         project = make_project(folder, {"stacked": STACKED}, profilers=[], exporters=["torch-export"])
+        lend(lender, project)
         project.run()
         return project
 
