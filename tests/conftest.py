@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from phasewise.run.garbage import no_collection
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -19,6 +23,15 @@ os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.envir
 def repository() -> Path:
     """The top folder of this repository."""
     return ROOT
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported here stays: a look for garbage in it costs seconds, now and with every later look."""
+    with no_collection():
+        found = yield
+    gc.freeze()
+    return found
 
 
 # modules whose every test runs a graph of its own, a minute or so each
