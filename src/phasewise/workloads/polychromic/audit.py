@@ -67,7 +67,11 @@ def audit_replies(
     weights: Weights, flat_lora: Tensor | None, prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tensor,
     tokens_RT: Tensor, log_probabilities_RT: Tensor, sampling: Sampling, slack: float,
 ) -> dict[str, Tensor]:  # fmt: skip
-    """`misfit` and `log_probability_error` (R, T), both 0 for exact arithmetic."""
+    """`misfit` (R, T) and `log_probability_error` (R,), the rms over a reply's tokens; both are 0 for exact arithmetic.
+
+    A token's own choice is held by `misfit`. The largest error of its log-probability grows with the number of tokens: a plain
+    bfloat16 pass of the full model is off by 0.040 (rms), and by 0.12 at most among 384 tokens.
+    """
     replies, new = len(tokens_RT) // len(prompts_PS), tokens_RT.shape[1]
     forward = widen(weights, flat_lora)
     joined, _ = join_replies(prompts_PS, lengths_P, tokens_RT)
@@ -81,7 +85,9 @@ def audit_replies(
         found["log_probability_error"].append(log_probabilities_RT[row].double() - own)
         found["misfit"].append(misfit(log_p.exp(), tokens_RT[row], uniforms_RT[row].double(), sampling.top_p, slack))
     live = is_live(tokens_RT)
-    return {name: torch.where(live, torch.stack(parts), 0.0) for name, parts in found.items()}
+    misfits, errors = (torch.where(live, torch.stack(found[name]), 0.0) for name in ("misfit", "log_probability_error"))
+    rms = (errors.square().sum(-1) / live.sum(-1).clamp_min(1)).sqrt()
+    return {"misfit": misfits, "log_probability_error": rms}
 
 
 @torch.no_grad()

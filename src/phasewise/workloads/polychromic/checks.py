@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from dataclasses import replace
-from statistics import median
+from statistics import fmean, median
 
 import torch
 from torch import Tensor
@@ -34,6 +34,8 @@ COSINE = 0.999
 FLOAT32_ERROR, TIMES_PLAIN, SHIFT = 1e-3, 1.25, 1e-3
 DRAWS = 100_000
 SMALL = Sizes(prompts=2, replies=3, prompt_length=12, tokens=10)
+# steps at either end of a curve, and nats by which a loss may differ and still hold: its texts alone move it by 0.1
+WINDOW, HOLDS = 20, 0.1
 # optimizer steps of the document's training
 DOCUMENT_STEPS = 556
 
@@ -163,17 +165,21 @@ def gradient_of_diversity(context: CheckContext) -> Checked:
 
 
 def diversity_trains(context: CheckContext) -> Checked:
-    """100 steps on a small model: under set_pg the diversity rises while the loss falls, under faithful it stays."""
+    """100 steps on a small model and its own texts: under set_pg the diversity rises while the loss holds, under faithful it stays.
+
+    Both modes meet the same texts and uniform numbers, and begin where `faithful` stands in its first steps.
+    """
     curves = {}
     for mode in ("set_pg", "faithful"):
         curves[mode] = run_hundred_steps(replace(context.switches, half=False, mode=mode), context.device)
-    risen = {mode: _change(curve["diversity"]) for mode, curve in curves.items()}
-    learnt = {mode: _change(curve["quality"]) for mode, curve in curves.items()}
+    first = fmean(curves["faithful"]["diversity"][:WINDOW])
+    risen = {mode: fmean(curve["diversity"][-WINDOW:]) - first for mode, curve in curves.items()}
+    cost = fmean(curves["set_pg"]["quality"][-WINDOW:]) - fmean(curves["faithful"]["quality"][-WINDOW:])
     steps = tuple(map(float, range(len(curves["set_pg"]["diversity"]))))
     return Checked(
-        passed=risen["set_pg"] > 0.05 and risen["set_pg"] > 3 * abs(risen["faithful"]) and learnt["set_pg"] < 0,
+        passed=risen["set_pg"] > 0.1 and risen["set_pg"] > 3 * abs(risen["faithful"]) and abs(cost) < HOLDS,
         message=f"diversity changes by {risen['set_pg']:+.3f} under set_pg, by {risen['faithful']:+.3f} under faithful; "
-        f"the loss by {learnt['set_pg']:+.2f} and {learnt['faithful']:+.2f}",
+        f"the loss ends {cost:+.3f} nats from that under faithful",
         numbers={f"diversity gained, {mode}": Quantity(value=value) for mode, value in risen.items()},
         chart=Chart(
             title="Diversity over 100 steps", x_title="step", y_title="diversity",
@@ -244,11 +250,6 @@ def _small_batch(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     prompts = torch.randint(3, TINY.vocabulary, (SMALL.prompts, SMALL.prompt_length), generator=generator)
     uniforms = torch.rand(SMALL.rows, SMALL.tokens, generator=generator)
     return prompts.to(device), torch.tensor([12, 7], device=device), uniforms.to(device)
-
-
-def _change(curve: list[float], window: int = 20) -> float:
-    """Mean of the last steps less that of the first."""
-    return sum(curve[-window:]) / window - sum(curve[:window]) / window
 
 
 def _wait(device: torch.device) -> None:

@@ -63,7 +63,7 @@ def replies(shape: Shape) -> Program:
         return {
             "first": first_log_probabilities(logits, SAMPLING),
             "misfit": nothing,
-            "log_probability_error": nothing.clone(),
+            "log_probability_error": nothing[:, 0].clone(),
         }
 
     return Program(step=step)
@@ -96,7 +96,7 @@ def _zeros(batch: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
     tokens = torch.zeros_like(batch["uniforms"][-1])
     return {
         "misfit": tokens,
-        "log_probability_error": tokens.clone(),
+        "log_probability_error": tokens.new_zeros(len(tokens)),
         "diversity_error": tokens.new_zeros(shape.examples),
         "marginal_error": tokens.new_zeros(shape.examples, shape.replies),
     }
