@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from phasewise.export.worker import Refused, Worker
 from phasewise.records.export import ExportFile, ExportResult, ExportStatus
 from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import Outcome, TensorError
+from phasewise.run.lane import Alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,8 @@ class Case:
     scratch: Path
     about: dict[str, Any]
     eager: Worker
+    # what is timed has the device to itself inside
+    alone: Alone = nullcontext
 
 
 def export_target(case: Case, target: str, folder: Path) -> ExportResult:
@@ -63,7 +67,8 @@ def _write_and_check(case: Case, target: str, folder: Path) -> ExportResult:
         if status is ExportStatus.OK and target == "onnx" and case.about["device"] != "cpu":
             reason = "checked in ONNX Runtime on the CPU, so it is not timed against the GPU"
         elif status is ExportStatus.OK:
-            eager_s, export_s = time_pair(_block(case.eager), _block(clean), case.plan.budget, case.plan.seed)
+            with case.alone():
+                eager_s, export_s = time_pair(_block(case.eager), _block(clean), case.plan.budget, case.plan.seed)
     return ExportResult(
         case=case.name, target=target, status=status, reason=reason, files=_files(folder, case.root), errors=errors,
         eager_s=eager_s, export_s=export_s,
