@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
+from phasewise.cli import commands
 from phasewise.cli.hold import hold_machine
+from phasewise.run.lane import Crowded, Lane
 
 # a job that does what its stdin says, and tells when it is done
 JOB = """
@@ -257,3 +262,36 @@ def test_a_lane_has_the_cores_and_the_threads_of_its_gpu(tmp_path, monkeypatch):
     with hold_machine("h200") as lane:
         assert lane.is_whole
     assert os.environ["OMP_NUM_THREADS"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("peak", "runs_out", "asked"), [(1, False, [True]), (1, True, [True, False]), (40, False, [False])]
+)
+def test_what_may_not_fit_into_a_lane_or_did_not_is_measured_on_the_whole_gpu(
+    tmp_path, monkeypatch, peak, runs_out, asked
+):
+    held = []
+
+    @contextlib.contextmanager
+    def hold(device, *, in_lane, ranks):
+        held.append(in_lane)
+        yield Lane(share=1 / 3) if in_lane else Lane()
+
+    def measure(*known, lane, **rest):
+        if runs_out and not lane.is_whole:
+            raise Crowded
+        return SimpleNamespace(cases=())
+
+    planned = SimpleNamespace(ranks=1, budget=SimpleNamespace(seconds=1.0), cases=(), variant="01-a")
+    known = {"load_run": SimpleNamespace(device="h200"), "load_variant": planned, "load_all": {}, "_load_measured": {}}
+    known |= {"load_machine": SimpleNamespace(memory_bytes=30, kind="cuda", identity="m"), "commit": "c"}
+    for name, value in {**known, "_restore": None, "must_fit": None, "write": None}.items():
+        monkeypatch.setattr(f"phasewise.cli.stages.{name}", lambda *_, value=value: value)
+    monkeypatch.setattr("phasewise.cli.stages.hold_machine", hold)
+    monkeypatch.setattr("phasewise.measure.measure_variant", measure)
+    monkeypatch.setattr("phasewise.measure.arms.fit_lane", lambda *known: peak < known[-1] / 2)
+    monkeypatch.setenv("PHASEWISE_LANES", "3")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(commands, ["measure", "w", "full-h200", "01-a"])
+    assert done.exit_code == 0, done.output
+    assert held == asked
