@@ -285,9 +285,9 @@ def test_what_may_not_fit_into_a_lane_or_did_not_is_measured_on_the_whole_gpu(
     planned = SimpleNamespace(ranks=1, budget=SimpleNamespace(seconds=1.0), cases=(), variant="01-a")
     known = {"load_run": SimpleNamespace(device="h200"), "load_variant": planned, "load_all": {}, "_load_measured": {}}
     known |= {"load_machine": SimpleNamespace(memory_bytes=30, kind="cuda", identity="m"), "commit": "c"}
-    for name, value in {**known, "_restore": None, "must_fit": None, "write": None}.items():
-        monkeypatch.setattr(f"phasewise.cli.stages.{name}", lambda *_, value=value: value)
-    monkeypatch.setattr("phasewise.cli.stages.hold_machine", hold)
+    for name, value in {**known, "restore": None, "must_fit": None, "write": None}.items():
+        monkeypatch.setattr(f"phasewise.cli.timed.{name}", lambda *_, value=value: value)
+    monkeypatch.setattr("phasewise.cli.timed.hold_machine", hold)
     monkeypatch.setattr("phasewise.measure.measure_variant", measure)
     monkeypatch.setattr("phasewise.measure.arms.fit_lane", lambda *known: peak < known[-1] / 2)
     monkeypatch.setenv("PHASEWISE_LANES", "3")

@@ -10,7 +10,8 @@ import click
 from phasewise.cli.explore import init, try_variant
 from phasewise.cli.keep import retry, run
 from phasewise.cli.machine import doctor
-from phasewise.cli.stages import analyse, export, measure, plan, prepare, profile, report, validate
+from phasewise.cli.stages import analyse, plan, prepare, report, validate
+from phasewise.cli.timed import export, measure, profile
 from phasewise.records.errors import UserError
 
 

@@ -14,7 +14,8 @@ from phasewise.records.base import Record
 from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
 from phasewise.records.measure import Measurement
-from phasewise.records.plan import CapturePlan, RunPlan, VariantPlan
+from phasewise.records.plan import CapturePlan, PreparePlan, RunPlan, VariantPlan
+from phasewise.records.prepare import Prepared
 from phasewise.records.validate import Validation
 from phasewise.store import digest_of, read, read_if_there
 
@@ -102,6 +103,15 @@ def load_made(folder: Path, file: str, kind: type[R]) -> R | None:
         )
         return None
     return record
+
+
+def restore(layout: Layout, story: RunPlan) -> None:
+    """What was prepared lies beside the project's records, not among them, and may have stayed elsewhere."""
+    from phasewise.prepare.restore import restore_artifacts
+
+    folder = layout.run(story.workload, story.run)
+    prepared = read(folder / "prepare.json", Prepared)
+    restore_artifacts(read(folder / "prepare.plan.json", PreparePlan), prepared, layout)
 
 
 def _run_plans(layout: Layout) -> list[Path]:
