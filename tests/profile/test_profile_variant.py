@@ -216,25 +216,29 @@ def test_a_process_that_is_killed_gives_its_turn_back_and_what_cannot_be_alone_f
                 pass
 
 
-def test_in_a_lane_a_case_takes_turns_even_where_it_runs_alone(tmp_path):
-    entered = []
+def test_in_a_lane_cases_run_one_after_the_other_and_go_on_once_the_job_is_let_in_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(together, "count_cores", lambda: 64)
+    done = []
 
     @contextlib.contextmanager
     def alone():
-        entered.append("in")
+        done.append("in")
         yield
-        entered.append("out")
+        # another job is alone
+        time.sleep(0.1)
+        done.append("out")
 
     def one(plan, case, root, captures, machine, turn):
         with take_turn(turn):
             pass
         with take_turn(turn, alone=True):
-            entered.append(case)
+            done.append(case)
+        done.append("reads")
         return CaseProfile(case=case)
 
     rest = {"machine": toy_machine("h200"), "root": tmp_path, "captures": tmp_path, "commit": "", "profile_one": one}
     profile_variant(three_cases(tmp_path), None, lane=Lane(alone=alone, share=1 / 3), **rest)
-    assert entered == ["in", "one", "out", "in", "two", "out", "in", "three", "out"]
+    assert done == [word for case in ("one", "two", "three") for word in ("in", case, "out", "reads")]
 
 
 def test_a_case_that_was_too_tight_beside_others_is_profiled_again_alone(tmp_path, monkeypatch):

@@ -46,7 +46,13 @@ def take_turn(path: Path | None, *, alone: bool = False) -> Iterator[None]:
         connection.send(ALONE if alone else BESIDE)
         if connection.recv(1) != GO:
             raise ConnectionError("the job that gives turns has ended")
-        yield
+        try:
+            yield
+        finally:
+            # what follows may disturb others, who may be alone now: the job has to be let in beside them first
+            with contextlib.suppress(ConnectionError):
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(1)
 
 
 def _serve(listener: socket.socket, alone: Alone) -> None:

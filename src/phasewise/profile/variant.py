@@ -68,13 +68,14 @@ def profile_variant(
     at_once = _count_at_once(plan, lane)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         turn = None
+        # one after the other need no turns, unless there are other jobs
         if at_once > 1 or not lane.is_whole:
             turn = stack.enter_context(give_turns(Path(folder) / "turn", lane.alone))
         with ThreadPoolExecutor(at_once) as pool:
             cases = tuple(pool.map(lambda planned: profile(planned, turn), wanted))
         if at_once > 1:
             cases = tuple(
-                profile(planned, None if lane.is_whole else turn) if was_too_tight(planned, found.failure) else found
+                profile(planned, None) if was_too_tight(planned, found.failure) else found
                 for planned, found in zip(wanted, cases, strict=True)
             )
     return Profile(
@@ -142,9 +143,12 @@ def _profile_case(
 
 
 def _count_at_once(plan: VariantPlan, lane: Lane) -> int:
-    """Cases that are profiled side by side: more than are validated, since no reference is computed, and fewer in a lane."""
-    found = count_at_once(plan)
-    return min(len(plan.cases), max(1, int(READERS * found * lane.share))) if found > 1 else found
+    """Cases that are profiled side by side: more than are validated, since no reference is computed.
+
+    In a lane one: a trace that is read would disturb those who are alone while another case of this job waits for that.
+    """
+    found = count_at_once(plan) if lane.is_whole else 1
+    return min(len(plan.cases), READERS * found) if found > 1 else found
 
 
 def _refuse(plan: VariantPlan, gate: Validation | None, case: str) -> Failure | None:
