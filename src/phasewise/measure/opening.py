@@ -29,16 +29,18 @@ def open_set(sampling: Sampling) -> None:
     began = sampling.now()
     sampling.warming_s = 0.0
     sampling.rng.shuffle(arms)
-    for arm in arms:
-        # imports of all overlap; nothing is timed now
-        sampling.start(arm, sets=sampling.budget.min_sets - sampling.process_set)
     built: list[str] = []
     cold: list[str] = []
     for group in _group(sampling, arms):
+        # imports of all overlap, but not with what is timed
+        for arm in group if _makes_room(sampling, group) else arms:
+            if arm not in sampling.drivers and arm not in built:
+                sampling.start(arm, sets=sampling.budget.min_sets - sampling.process_set)
         others = sampling.ahead or any(arm in sampling.drivers for arm in built) or len(group) > 1
         build_arms(sampling, group, with_others=others, ahead=sampling.ahead and not _is_recorded(sampling, group))
         built += group
         if _makes_room(sampling, group):
+            sampling.processes.wait()
             sampling.be_alone()
             warm_arms(sampling, group, with_others=others)
             sampling.let_others_in()
