@@ -50,7 +50,7 @@ class ThroughCommand(click.Command):
 @click.option(
     "--lanes",
     type=click.IntRange(min=1),
-    default=3,
+    default=1,
     show_default=True,
     help="Jobs that share a GPU of --gpus: they build side by side, and each times while the others stand still.",
 )

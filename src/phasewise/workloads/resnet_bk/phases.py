@@ -173,7 +173,7 @@ workload = Workload(
         Phase(
             "graph-without-amp", {"precision": "float32"}, onto="cuda-graph", part="speed", keep=False,
             because=Idea("beside launch gaps AMP gains nothing: what is it worth once they are gone?"), expect=(0.15, 0.8),
-            cases=("documented",), needs=GPU, tolerance=FLOAT32, method="the same graph in float32",
+            cases=("documented",), needs=GPU, tolerance=FLOAT32, method="the same graph in float32, with the library's head",
         ),
         Phase(
             "accumulate", {"accumulate": 4}, onto="amp", part="memory", keep=False, because="memory-capacity", expect=(0.4, 1.0),

@@ -202,8 +202,11 @@ def _find_fallbacks(switches: Switches, device: torch.device) -> tuple[str, ...]
     found = []
     if switches.core == "fused" and not has_kernel(device):
         found.append("fused-core: no NVIDIA GPU, the plain recursion ran instead")
-    if switches.fused_update and not kernels.has_kernel(
-        torch.empty((1, 64), device=device), PRECISIONS[switches.precision]
+    is_half = switches.precision != "float32"
+    if (
+        switches.fused_update
+        and is_half
+        and not kernels.has_kernel(torch.empty((1, 64), device=device), PRECISIONS[switches.precision])
     ):
         found.append("fused-update: no NVIDIA GPU that has this precision, the plain loss ran instead")
     return tuple(found)
