@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --no-deps
 export OMP_NUM_THREADS ?= 1
 # hundreds of processes import the same files: bytecode is kept, also where the shell says otherwise
 unexport PYTHONDONTWRITEBYTECODE
@@ -38,11 +39,11 @@ tables: $(READY)  ## renew what is generated: the README and docs
 
 $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $$(command -v $(PYTHON) || command -v python3) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	# torch first: the other packages then take the build that is there
+	$(BIN)/python -m pip install --quiet --upgrade pip setuptools
+	# the lock names everything, so nothing is resolved, and torch unpacks beside the rest
 	# not compiled, which takes a minute: what is used is compiled on first use
-	$(BIN)/python -m pip install --quiet --no-compile $$(grep '^torch==' requirements.lock)
-	$(BIN)/python -m pip install --quiet --no-compile -r requirements.lock
+	$(INSTALL) $$(grep '^torch==' requirements.lock) & torch=$$!; \
+	grep -v '^torch==' requirements.lock | $(INSTALL) -r /dev/stdin && wait $$torch
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $(READY)
 
