@@ -41,7 +41,8 @@ class HalfCrossEntropy(torch.autograd.Function):
         losses = []
         rows = max(1, CHUNK_LOGITS // logits.shape[1])
         for part, wanted in zip(logits.split(rows), targets.split(rows), strict=True):
-            # reads half and writes single precision in one pass; autocast would convert in a pass of its own
+            # float16 is read and single precision written in one pass, bfloat16 is converted in one of its own; autocast would
+            # convert and keep both
             with torch.autocast(part.device.type, enabled=False):
                 log_p = torch.log_softmax(part, dim=1, dtype=torch.float32)
             at = wanted[:, None]
