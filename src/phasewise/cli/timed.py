@@ -16,6 +16,7 @@ from phasewise.cli.project import (
     project_layout,
     restore,
 )
+from phasewise.cli.stages import RUN, VARIANT, WORKLOAD
 from phasewise.environment import commit, read_lanes
 from phasewise.model.layout import Layout
 from phasewise.records.machine import Machine
@@ -26,10 +27,6 @@ from phasewise.records.validate import Outcome, Validation
 from phasewise.run.lane import Crowded
 from phasewise.run.together import fit_together, was_too_tight
 from phasewise.store import write
-
-WORKLOAD = click.argument("workload")
-RUN = click.argument("run")
-VARIANT = click.argument("variant")
 
 
 @click.command()
