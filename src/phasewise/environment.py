@@ -20,8 +20,6 @@ from phasewise.records.machine import Machine, Tool
 
 # GPUs of one model that the jobs of a run share, one for each rank; set by `phasewise run --gpus`
 POOL = "PHASEWISE_GPUS"
-# jobs that share one of them; set by `phasewise run --lanes`
-LANES = "PHASEWISE_LANES"
 # packages that can change a number
 PACKAGES = (
     "torch",
@@ -130,11 +128,6 @@ def _nvml() -> Iterator[ModuleType | None]:
 def read_pool() -> list[str]:
     """Entries of CUDA_VISIBLE_DEVICES that the jobs of this run share; empty in a run without a pool."""
     return os.environ[POOL].split(",") if os.environ.get(POOL) else []
-
-
-def read_lanes() -> int:
-    """Jobs that share a GPU of the pool and time one after the other there."""
-    return int(os.environ.get(LANES) or 1)
 
 
 def name_gpus(entries: Sequence[str] | None = None) -> dict[str, str]:

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +15,12 @@ from export.plans import ROOT, make_plan, open_gate
 from phasewise.export import export_variant
 from phasewise.records.export import Export, ExportStatus
 from phasewise.records.validate import Outcome
-from phasewise.run.lane import Lane
 from phasewise.store import decode, encode
 
 
-def run_export(
-    folder: Path,
-    *cases: str,
-    exporters: tuple[str, ...] = ("torch-export",),
-    lane: Lane | None = None,
-    **changes: object,
-) -> Export:
+def run_export(folder: Path, *cases: str, exporters: tuple[str, ...] = ("torch-export",), **changes: object) -> Export:
     plan = make_plan(*cases, exporters=exporters, **changes)
-    return export_variant(plan, open_gate(*cases), root=ROOT, folder=folder, machine="m", commit="c", lane=lane)
+    return export_variant(plan, open_gate(*cases), root=ROOT, folder=folder, machine="m", commit="c")
 
 
 def run_script(folder: Path, inputs: Path, outputs: Path) -> subprocess.CompletedProcess[str]:
@@ -38,22 +29,10 @@ def run_script(folder: Path, inputs: Path, outputs: Path) -> subprocess.Complete
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
 
 
-# exports that were there when the device was had alone
-TIMED: list[list[str]] = []
-
-
 @pytest.fixture(scope="module")
 def mlp(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Export]:
     folder = tmp_path_factory.mktemp("mlp")
-
-    @contextlib.contextmanager
-    def alone() -> Iterator[None]:
-        # what is timed has been written before
-        TIMED.append(sorted(path.name for path in (folder / "mlp").iterdir()))
-        yield
-
-    exporters = ("torch-export", "onnx", "aotinductor", "tensorrt")
-    return folder, run_export(folder, "mlp", exporters=exporters, lane=Lane(alone=alone, share=0.5))
+    return folder, run_export(folder, "mlp", exporters=("torch-export", "onnx", "aotinductor", "tensorrt"))
 
 
 def test_a_module_is_exported_compared_and_timed_in_interleaved_rounds(mlp: tuple[Path, Export]) -> None:
@@ -68,7 +47,6 @@ def test_a_module_is_exported_compared_and_timed_in_interleaved_rounds(mlp: tupl
         assert len(result.eager_s) == len(result.export_s) == 3
         assert all(seconds > 0 for seconds in result.eager_s + result.export_s)
     assert all(result.seconds > 0 for result in record.results)
-    assert TIMED == [["torch-export"], ["onnx", "torch-export"], ["aotinductor", "onnx", "torch-export"]]
     assert record.skipped == ""
     assert decode(encode(record), Export, "record") == record
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,7 +60,6 @@ class FakeArm:
         self.number = self.clock.started
         self.clock.started += 1
         self.clock.alive.add(self.number)
-        self.clock.calls.append((self.name, "start", self.number))
         self.random = random.Random(self.number)
         self.factor = 1.0 + self.luck * self.random.gauss(0, 1)
         self.steps = 0
@@ -117,7 +115,6 @@ class FakeArm:
         return 1000 + self.number, "host-resident"
 
     def close(self) -> None:
-        self.clock.calls.append((self.name, "close", self.number))
         self.clock.alive.discard(self.number)
         self.clock.built.discard(self.number)
 
@@ -143,20 +140,6 @@ class Quiet:
 
 def tools(clock: Clock, seed: int = 0) -> Tools:
     return Tools(watch=Quiet(), now=clock.now, seed=seed)
-
-
-def alone(clock: Clock, wait_s: float = 0.0) -> Callable[[], AbstractContextManager[None]]:
-    """Notes among the calls where a job has the device alone, and waits so long for others before and after."""
-
-    @contextmanager
-    def enter() -> Iterator[None]:
-        clock.seconds += wait_s
-        clock.calls.append(("", "enter", 0))
-        yield
-        clock.calls.append(("", "leave", 0))
-        clock.seconds += wait_s
-
-    return enter
 
 
 def entrant(clock: Clock, arm: str, *, entry: dict[str, Any] | None = None, **fake: Any) -> Entrant:

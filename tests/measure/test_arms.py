@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phasewise.measure.arms import choose_arms, fit_at_once, fit_lane, refuse
+from phasewise.measure.arms import choose_arms, fit_at_once, refuse
 from phasewise.records.measure import Arm, CaseMeasurement, Measurement, Round, Sample
 from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
@@ -163,16 +163,3 @@ def test_processes_of_all_sets_fit_at_once_where_their_gates_say_so() -> None:
     # a control is its parent twice, whose gate is the only one
     control = plan("aa", "02-second", kind=Kind.CONTROL)
     assert fits(control, peaks, 49) and not fits(control, peaks, 48)
-
-
-def test_one_set_has_to_fit_into_a_lane_in_every_case_that_is_timed() -> None:
-    def fits(item: VariantPlan, peaks: dict[str, int | None], memory: int) -> bool:
-        return fit_lane(item, PLANS, {name: gate(name, peak=peak) for name, peak in peaks.items()}, {}, memory)
-
-    peaks: dict[str, int | None] = {"00-baseline": 1, "01-first": 2, "02-second": 4}
-    assert fits(SECOND, peaks, 15) and not fits(SECOND, peaks, 14)
-    assert fits(BASELINE, peaks, 3) and not fits(BASELINE, peaks, 2)
-    assert not fits(SECOND, {**peaks, "00-baseline": None}, 1000)
-    # what is not timed takes nothing
-    red = {**GREEN, "02-second": gate("02-second", Outcome.FAIL)}
-    assert fit_lane(SECOND, PLANS, red, {}, 1)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,7 +17,6 @@ from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import Budget, Kind, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
-from phasewise.run.lane import Lane
 from phasewise.store import decode, digest, encode
 from run.programs import plan_program, write_program
 
@@ -51,14 +48,12 @@ def gate(variant: str) -> Validation:
     )  # fmt: skip
 
 
-def measure(
-    folder: Path, plan: VariantPlan, *others: VariantPlan, gpu_memory_bytes: int = 0, lane: Lane | None = None
-) -> Measurement:
+def measure(folder: Path, plan: VariantPlan, *others: VariantPlan, gpu_memory_bytes: int = 0) -> Measurement:
     write_program(folder)
     plans = {item.variant: item for item in (plan, *others)}
     gates = {name: gate(name) for name in plans}
     rest = {"root": folder, "machine": "m", "commit": "c", "progress": Silent()}
-    return measure_variant(plan, plans, gates, {}, gpu_memory_bytes=gpu_memory_bytes, lane=lane, **rest)  # type: ignore[arg-type]
+    return measure_variant(plan, plans, gates, {}, gpu_memory_bytes=gpu_memory_bytes, **rest)  # type: ignore[arg-type]
 
 
 def child_of(parent: VariantPlan, mode: str) -> VariantPlan:
@@ -119,15 +114,7 @@ def test_a_variant_that_crashes_is_on_record_and_costs_itself_only(tmp_path: Pat
 
 def test_a_baseline_too_slow_for_its_shape_is_measured_at_smaller_ones(tmp_path: Path) -> None:
     plan = plan_program("good", baseline_at=({"n": 4}, {"n": 6}))
-    entered = []
-
-    @contextlib.contextmanager
-    def alone() -> Iterator[None]:
-        entered.append(True)
-        yield
-
-    (case,) = measure(tmp_path, plan, lane=Lane(alone=alone, share=0.5)).cases
-    assert len(entered) == 2
+    (case,) = measure(tmp_path, plan).cases
     assert [(point.shape, point.items) for point in case.scale] == [({"n": 4}, 4.0), ({"n": 6}, 6.0)]
     assert all(wall > 0 for point in case.scale for wall in point.wall_s)
     assert case.rounds == () and step_times(case, "variant") == []

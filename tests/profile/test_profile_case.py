@@ -1,6 +1,6 @@
 """A real capture on the CPU, read to the end."""
 
-import contextlib
+import fcntl
 import gzip
 import json
 import re
@@ -10,12 +10,10 @@ import pytest
 import torch
 from toy import toy_machine, toy_plan, write_toy
 
-from phasewise.profile import case as case_module
 from phasewise.profile.case import eager_twin, profile_case
 from phasewise.profile.opinion import ask_second_opinion
 from phasewise.profile.timeline import frame_steps, summarise
 from phasewise.profile.trace import parse_trace, read_trace
-from phasewise.profile.turn import give_turns
 from phasewise.records.plan import Kind, PlannedCase
 from phasewise.records.verdict import Reason
 
@@ -27,9 +25,8 @@ def captured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("captured")
     write_toy(folder)
     # beside other cases it takes its turns, alone it needs none
-    with give_turns(folder / "turn", contextlib.nullcontext) as turn:
-        rest = {"root": folder, "captures": folder / "captures", "machine": toy_machine(), "turn": turn}
-        return folder, profile_case(toy_plan(folder), "one", **rest)
+    rest = {"root": folder, "captures": folder / "captures", "machine": toy_machine(), "turn": folder / "turn"}
+    return folder, profile_case(toy_plan(folder), "one", **rest)
 
 
 def trace_path(folder):
@@ -135,37 +132,22 @@ def test_a_step_too_long_for_a_trace_is_refused_with_the_cure(tmp_path, monkeypa
     assert "baseline_at" in found.failure.message
 
 
-def test_what_is_captured_is_alone_and_builds_and_traces_are_not(tmp_path, monkeypatch):
+def test_a_trace_is_written_while_other_cases_may_have_the_device(tmp_path, monkeypatch):
     write_toy(tmp_path)
-    seen, inside = [], []
+    turn, free = tmp_path / "turn", []
+    write = torch.profiler.profile.export_chrome_trace
 
-    @contextlib.contextmanager
-    def alone():
-        inside.append(True)
-        yield
-        inside.pop()
+    def look(self, path):
+        with turn.open("w") as file:
+            # raises where someone has the turn
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        free.append(True)
+        return write(self, path)
 
-    def note(target, name):
-        act = getattr(target, name)
-
-        def noted(*arguments, **named):
-            seen.append((name, bool(inside)))
-            return act(*arguments, **named)
-
-        monkeypatch.setattr(target, name, noted)
-
-    note(torch.profiler.profile, "export_chrome_trace")
-    for name in ("open_profiled", "open_case", "warm_up", "capture_trace", "run_probes", "parse_trace"):
-        note(case_module, name)
-    monkeypatch.setattr(case_module, "hides_kernels", lambda trace, frames: True)
-    with give_turns(tmp_path / "turn", alone) as turn:
-        rest = {"root": tmp_path, "captures": tmp_path / "captures", "machine": toy_machine(), "turn": turn}
-        profile_case(toy_plan(tmp_path, profilers=("torch",), switches={"graph": True}), "one", **rest)
-    once = [
-        ("warm_up", True), ("capture_trace", True), ("export_chrome_trace", False), ("parse_trace", False),
-    ]  # fmt: skip
-    assert seen == [("open_profiled", False), *once, ("open_case", False), *once, ("run_probes", True)]
-    assert not inside
+    monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", look)
+    rest = {"root": tmp_path, "captures": tmp_path / "captures", "machine": toy_machine(), "turn": turn}
+    profile_case(toy_plan(tmp_path, profilers=("torch",)), "one", **rest)
+    assert free == [True]
 
 
 def test_the_eager_twin_switches_graphs_off_and_nothing_else():

@@ -1,21 +1,16 @@
-import contextlib
-import subprocess
-import sys
 import threading
 import time
 
 import msgspec
-import pytest
 from toy import toy_machine, toy_plan, write_toy
 
 from phasewise.profile import profile_variant
-from phasewise.profile.turn import give_turns, take_turn
+from phasewise.profile.turn import take_turn
 from phasewise.records.plan import PlannedCase
 from phasewise.records.profile import Capture, CaseProfile, Kernel, Profile
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.run import together
-from phasewise.run.lane import Lane
 from phasewise.store import decode, encode
 
 
@@ -170,75 +165,13 @@ def test_a_turn_is_kept_from_other_threads_until_it_ends(tmp_path):
         with take_turn(tmp_path / "turn"):
             order.append("other")
 
-    with give_turns(tmp_path / "turn", contextlib.nullcontext):
-        with take_turn(tmp_path / "turn"):
-            thread = threading.Thread(target=other)
-            thread.start()
-            time.sleep(0.05)
-            order.append("first")
-        thread.join()
+    with take_turn(tmp_path / "turn"):
+        thread = threading.Thread(target=other)
+        thread.start()
+        time.sleep(0.05)
+        order.append("first")
+    thread.join()
     assert order == ["first", "other"]
-
-
-TAKER = """
-import pathlib, sys, time
-from phasewise.profile.turn import take_turn
-
-with take_turn(pathlib.Path(sys.argv[1]), alone=True):
-    print("taken", flush=True)
-    time.sleep(60)
-"""
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_process_that_is_killed_gives_its_turn_back_and_what_cannot_be_alone_fails(tmp_path):
-    entered = []
-
-    @contextlib.contextmanager
-    def alone():
-        if len(entered) == 2:
-            raise OSError("no lock")
-        entered.append("in")
-        yield
-        entered.append("out")
-
-    with give_turns(tmp_path / "turn", alone) as turn:
-        taker = subprocess.Popen([sys.executable, "-c", TAKER, str(turn)], stdout=subprocess.PIPE, text=True)
-        assert taker.stdout.readline() == "taken\n" and entered == ["in"]
-        taker.kill()
-        taker.communicate()
-        # a build needs not be alone
-        with take_turn(turn):
-            assert entered == ["in", "out"]
-        # those who come later are told, too
-        for _ in range(2):
-            with pytest.raises(OSError), take_turn(turn, alone=True):
-                pass
-
-
-def test_in_a_lane_cases_run_one_after_the_other_and_go_on_once_the_job_is_let_in_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(together, "count_cores", lambda: 64)
-    done = []
-
-    @contextlib.contextmanager
-    def alone():
-        done.append("in")
-        yield
-        # another job is alone
-        time.sleep(0.1)
-        done.append("out")
-
-    def one(plan, case, root, captures, machine, turn):
-        with take_turn(turn):
-            pass
-        with take_turn(turn, alone=True):
-            done.append(case)
-        done.append("reads")
-        return CaseProfile(case=case)
-
-    rest = {"machine": toy_machine("h200"), "root": tmp_path, "captures": tmp_path, "commit": "", "profile_one": one}
-    profile_variant(three_cases(tmp_path), None, lane=Lane(alone=alone, share=1 / 3), **rest)
-    assert done == [word for case in ("one", "two", "three") for word in ("in", case, "out", "reads")]
 
 
 def test_a_case_that_was_too_tight_beside_others_is_profiled_again_alone(tmp_path, monkeypatch):

@@ -38,10 +38,10 @@ def start_forks():
 
 
 GRAPH = plan_all()
-# what is timed has all cores for itself, or its share where several GPUs are at work, each in lanes: all lanes run at once
+# what is timed has all cores for itself, or its share where several GPUs are at work
 GPU = workflow.global_resources["gpu"]
-LANES = int(getattr(GPU, "value", GPU))
-CORES = max(1, workflow.cores // LANES)
+GPUS = int(getattr(GPU, "value", GPU))
+CORES = max(1, workflow.cores // GPUS)
 # gates take no times, so they run side by side; beside a GPU most of one is imports, builds and a reference
 HAS_GPU = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
 GATE_CORES = min(2, CORES) if HAS_GPU else max(1, CORES // 2)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
+import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
-from phasewise.cli.lanes import share_quiet, take_lane, take_whole
-from phasewise.cli.locks import open_lock, poll, try_lock
-from phasewise.environment import name_gpus, read_lanes, read_pool
+from phasewise.environment import name_gpus, read_pool
 from phasewise.records.errors import UserError
-from phasewise.run.lane import Lane
 
 GPU = re.compile(r"\d+|GPU-[0-9a-f-]+")
-# how many threads a library starts; Snakemake sets them to a job's threads, which are those of a lane
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+POLL_S = 0.2
+# how often a job says that it still waits
+REMINDER_S = 30.0
 
 
 def parse_gpus(text: str) -> tuple[str, ...]:
@@ -27,52 +30,41 @@ def parse_gpus(text: str) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def hold_machine(device: str, *, shared: bool = False, in_lane: bool = False, ranks: int = 1) -> Iterator[Lane]:
+def hold_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterator[None]:
     """Wait until no other job measures on the GPUs that this one sees, then keep others out of them.
 
     In a run with a pool a job sees one GPU of it for each of its `ranks`, the first that are free, and keeps to their share of
-    the cores. What takes no times is `shared`: any number of such jobs run side by side, and none beside a measurement. A job
-    `in_lane` shares its GPUs with others until it asks to be alone there, where the run has lanes. A CPU is held as a whole.
+    the cores. What takes no times is `shared`: any number of such jobs run side by side, and none beside a measurement. A CPU is
+    held as a whole.
     """
-    pool, lanes = read_pool(), read_lanes()
-    lane = Lane()
+    pool = read_pool()
     with contextlib.ExitStack() as held:
         if device == "cpu":
             _wait_for(held, {device: device}, 1, shared=shared)
-        elif not pool:
+        elif pool:
+            held.enter_context(_keeping_to(_wait_for(held, name_gpus(pool), ranks, shared=shared), pool))
+        else:
             for name in name_gpus().values() or [device]:
                 _wait_for(held, {name: name}, 1, shared=shared)
-        else:
-            names = name_gpus(pool)
-            if lanes == 1:
-                gpus = _wait_for(held, names, ranks, shared=shared)
-            elif shared:
-                gpus = share_quiet(held, names, ranks)
-            elif in_lane:
-                gpus, lane = take_lane(held, names, ranks, lanes)
-            else:
-                gpus = take_whole(held, names, ranks, lanes)
-            held.enter_context(_keeping_to(gpus, pool, widened=lanes > 1 and not shared))
-        yield lane
+        yield
 
 
 @contextlib.contextmanager
-def _keeping_to(gpus: Sequence[str], pool: Sequence[str], *, widened: bool) -> Iterator[None]:
+def _keeping_to(gpus: Sequence[str], pool: Sequence[str]) -> Iterator[None]:
     """Workers that are started now see these GPUs only, and run on their share of the cores: a compiler beside one GPU must not
-    hold up launches on another. With `widened`, libraries start as many threads as a GPU has cores, not as a lane has.
+    hold up launches on another.
     """
-    before, cores = dict(os.environ), sorted(os.sched_getaffinity(0))
+    seen, cores = os.environ["CUDA_VISIBLE_DEVICES"], sorted(os.sched_getaffinity(0))
     share = len(cores) // len(pool)
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     if share:
-        os.environ.update({name: str(share) for name in THREADS if widened and name in before})
         places = (pool.index(gpu) * share for gpu in gpus)
         os.sched_setaffinity(0, {core for place in places for core in cores[place : place + share]})
     try:
         yield
     finally:
         os.sched_setaffinity(0, cores)
-        os.environ.update({name: before[name] for name in ("CUDA_VISIBLE_DEVICES", *THREADS) if name in before})
+        os.environ["CUDA_VISIBLE_DEVICES"] = seen
 
 
 def _wait_for(held: contextlib.ExitStack, names: Mapping[str, str], count: int, *, shared: bool) -> list[str]:
@@ -83,17 +75,41 @@ def _wait_for(held: contextlib.ExitStack, names: Mapping[str, str], count: int, 
     """
     gpus = list(names)
     first = os.getpid() % len(gpus) if shared else 0
-    handles = {gpu: open_lock(held, names[gpu]) for gpu in (*gpus[first:], *gpus[:first])}
+    handles = {gpu: _open(held, names[gpu]) for gpu in (*gpus[first:], *gpus[:first])}
     taken: list[str] = []
-
-    def try_all() -> bool:
-        for gpu in handles:
-            if len(taken) < count and gpu not in taken and try_lock(handles[gpu], shared=shared):
-                taken.append(gpu)
-        return len(taken) == count
-
+    reminder = time.monotonic()
     with contextlib.ExitStack() as turn:
         if count > 1:
             _wait_for(turn, {"several": "several"}, 1, shared=False)
-        poll(try_all)
-    return sorted(taken, key=gpus.index)
+        while True:
+            for gpu in handles:
+                if len(taken) < count and gpu not in taken and _lock(handles[gpu], shared=shared):
+                    taken.append(gpu)
+            if len(taken) == count:
+                return sorted(taken, key=gpus.index)
+            if time.monotonic() >= reminder:
+                print("another run is measuring on this machine; waiting for it", file=sys.stderr, flush=True)
+                reminder = time.monotonic() + REMINDER_S
+            time.sleep(POLL_S)
+
+
+def _lock(handle: int, *, shared: bool) -> bool:
+    """Whether the file could be locked at once."""
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _open(held: contextlib.ExitStack, name: str) -> int:
+    path = Path(os.environ.get("PHASEWISE_LOCK_DIR", tempfile.gettempdir())) / f"phasewise-{name}.lock"
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+    except OSError as error:
+        raise UserError(
+            f"{path}: the lock that keeps two runs from measuring at once can't be opened ({error.strerror}); "
+            "set PHASEWISE_LOCK_DIR to a folder that you may write to"
+        ) from error
+    held.callback(os.close, handle)
+    return handle

@@ -14,7 +14,7 @@ import click
 from phasewise.cli.budget import DEADLINE, parse_duration
 from phasewise.cli.hold import parse_gpus
 from phasewise.cli.project import load_all, load_run, project_layout
-from phasewise.environment import LANES, POOL, name_gpus
+from phasewise.environment import POOL, name_gpus
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.measure import Measurement
 from phasewise.records.profile import Profile
@@ -45,17 +45,10 @@ class ThroughCommand(click.Command):
 @click.command(cls=ThroughCommand, context_settings={"ignore_unknown_options": True})
 @click.option("--budget", help="Start no job that would not fit: 90s, 8m, 1.5h.")
 @click.option(
-    "--gpus", help="GPUs of one model, such as 0,1, that jobs run on: each on one, or on as many as it has ranks."
-)
-@click.option(
-    "--lanes",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Jobs that share a GPU of --gpus: they build side by side, and each times while the others stand still.",
+    "--gpus", help="GPUs of one model, such as 0,1: as many jobs at a time, each on one, or on as many as it has ranks."
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def run(budget: str | None, gpus: str | None, lanes: int, arguments: tuple[str, ...]) -> None:
+def run(budget: str | None, gpus: str | None, arguments: tuple[str, ...]) -> None:
     """Run the graph in this folder: snakemake with ARGUMENTS, from the project's own Snakefile or the package's."""
     environment = dict(os.environ)
     extra: list[str] = []
@@ -64,8 +57,8 @@ def run(budget: str | None, gpus: str | None, lanes: int, arguments: tuple[str, 
         if not name_gpus(pool):
             raise UserError(f"--gpus {gpus}: no NVIDIA GPU is found here; leave the option out")
         # a job that has not taken its own yet sees one of them
-        environment |= {POOL: ",".join(pool), LANES: str(lanes), "CUDA_VISIBLE_DEVICES": pool[0]}
-        extra += ["--resources", f"gpu={len(pool) * lanes}"]
+        environment |= {POOL: ",".join(pool), "CUDA_VISIBLE_DEVICES": pool[0]}
+        extra += ["--resources", f"gpu={len(pool)}"]
     if budget is not None:
         environment[DEADLINE] = str(time.time() + parse_duration(budget))
         extra += ["--keep-going"]

@@ -1,4 +1,4 @@
-"""The stages that take no times as subcommands: what the rules of the graph call, and a person can call too."""
+"""The stages as subcommands: what the rules of the graph call, and a person can call too."""
 
 from __future__ import annotations
 
@@ -87,11 +87,9 @@ def prepare(workload: str | None, run: str | None, device: str | None) -> None:
     from phasewise.prepare.apart import prepare_in_process
 
     folder = layout.run(workload, run)
-    story = load_run(layout, workload, run)
+    load_run(layout, workload, run)
     must_fit(f"prepare {workload}", layout, 60)
-    with hold_machine(story.device, shared=True):
-        prepared = prepare_in_process(read(folder / "prepare.plan.json", PreparePlan), layout)
-    write(prepared, folder / "prepare.json")
+    write(prepare_in_process(read(folder / "prepare.plan.json", PreparePlan), layout), folder / "prepare.json")
 
 
 @click.command()

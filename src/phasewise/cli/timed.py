@@ -1,4 +1,4 @@
-"""The stages that time or capture as subcommands: in a lane of a GPU where they fit, else on the whole."""
+"""The stages that time or capture as subcommands: a job of theirs has its GPU to itself."""
 
 from __future__ import annotations
 
@@ -17,15 +17,11 @@ from phasewise.cli.project import (
     restore,
 )
 from phasewise.cli.stages import RUN, VARIANT, WORKLOAD
-from phasewise.environment import commit, read_lanes
+from phasewise.environment import commit
 from phasewise.model.layout import Layout
-from phasewise.records.machine import Machine
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind, VariantPlan
-from phasewise.records.profile import Profile
-from phasewise.records.validate import Outcome, Validation
-from phasewise.run.lane import Crowded
-from phasewise.run.together import fit_together, was_too_tight
+from phasewise.records.validate import Validation
 from phasewise.store import write
 
 
@@ -38,33 +34,21 @@ def measure(workload: str, run: str, variant: str) -> None:
     layout = project_layout()
     story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
     from phasewise.measure import measure_variant
-    from phasewise.measure.arms import fit_lane
 
     restore(layout, story)
     must_fit(f"measure {variant}", layout, planned.budget.seconds * len(planned.cases) / 2)
     machine = load_machine(layout, story.device)
-    known = (
-        load_all(layout, story, "plan.json", VariantPlan),
-        load_all(layout, story, "validate.json", Validation),
-        _load_measured(layout, planned),
-    )
-
-    def measure_held(*, in_lane: bool) -> Measurement:
-        with hold_machine(story.device, in_lane=in_lane, ranks=planned.ranks) as lane:
-            return measure_variant(
-                planned,
-                *known,
-                root=layout.root,
-                machine=machine.identity,
-                commit=commit(layout.root),
-                gpu_memory_bytes=machine.memory_bytes if machine.kind == "cuda" else 0,
-                lane=lane,
-            )
-
-    try:
-        record = measure_held(in_lane=fit_lane(planned, *known, machine.memory_bytes / read_lanes()))
-    except Crowded:
-        record = measure_held(in_lane=False)
+    with hold_machine(story.device, ranks=planned.ranks):
+        record = measure_variant(
+            planned,
+            load_all(layout, story, "plan.json", VariantPlan),
+            load_all(layout, story, "validate.json", Validation),
+            _load_measured(layout, planned),
+            root=layout.root,
+            machine=machine.identity,
+            commit=commit(layout.root),
+            gpu_memory_bytes=machine.memory_bytes if machine.kind == "cuda" else 0,
+        )
     write(record, layout.records(workload, run, variant) / "measure.json")
     for case in record.cases:
         click.echo(
@@ -86,24 +70,15 @@ def profile(workload: str, run: str, variant: str) -> None:
     restore(layout, story)
     must_fit(f"profile {variant}", layout, 60 * len(planned.cases))
     gate = load_made(layout.records(workload, run, variant), "validate.json", Validation)
-    machine = load_machine(layout, story.device)
-
-    def profile_held(*, in_lane: bool) -> Profile:
-        with hold_machine(story.device, in_lane=in_lane) as lane:
-            return profile_variant(
-                planned,
-                gate,
-                machine=machine,
-                root=layout.root,
-                captures=layout.captures(workload, run, variant),
-                commit=commit(layout.root),
-                lane=lane,
-            )
-
-    in_lane = _fits_lane(gate, machine)
-    record = profile_held(in_lane=in_lane)
-    if in_lane and any(map(was_too_tight, planned.cases, (found.failure for found in record.cases))):
-        record = profile_held(in_lane=False)
+    with hold_machine(story.device):
+        record = profile_variant(
+            planned,
+            gate,
+            machine=load_machine(layout, story.device),
+            root=layout.root,
+            captures=layout.captures(workload, run, variant),
+            commit=commit(layout.root),
+        )
     write(record, layout.records(workload, run, variant) / "profile.json")
 
 
@@ -121,16 +96,14 @@ def export(workload: str, run: str, variant: str) -> None:
     restore(layout, story)
     must_fit(f"export {variant}", layout, 120 * len(planned.cases))
     gate = load_made(layout.records(workload, run, variant), "validate.json", Validation)
-    machine = load_machine(layout, story.device)
-    with hold_machine(story.device, in_lane=_fits_lane(gate, machine)) as lane:
+    with hold_machine(story.device):
         record = export_variant(
             planned,
             gate,
             root=layout.root,
             folder=layout.exports(workload, run, variant),
-            machine=machine.identity,
+            machine=load_machine(layout, story.device).identity,
             commit=commit(layout.root),
-            lane=lane,
         )
     write(record, layout.records(workload, run, variant) / "export.json")
     for result in record.results:
@@ -145,12 +118,3 @@ def _load_measured(layout: Layout, planned: VariantPlan) -> dict[str, Measuremen
         for name in names
     }
     return {name: record for name, record in records.items() if record is not None}
-
-
-def _fits_lane(gate: Validation | None, machine: Machine) -> bool:
-    """Whether all cases fit into a lane's part of the memory at once, each twice: as an eager twin, or as its own export."""
-    lanes = read_lanes()
-    if gate is None or lanes == 1:
-        return False
-    open_ = [case for case in gate.cases if case.outcome not in (Outcome.FAIL, Outcome.SKIPPED)]
-    return fit_together([case.peak_memory_bytes for case in open_] * 2, machine.memory_bytes / lanes)

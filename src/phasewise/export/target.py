@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from phasewise.export.worker import Refused, Worker
 from phasewise.records.export import ExportFile, ExportResult, ExportStatus
 from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import Outcome, TensorError
-from phasewise.run.lane import Alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +30,6 @@ class Case:
     scratch: Path
     about: dict[str, Any]
     eager: Worker
-    # what is timed has the device to itself inside
-    alone: Alone = nullcontext
 
 
 def export_target(case: Case, target: str, folder: Path) -> ExportResult:
@@ -67,8 +63,7 @@ def _write_and_check(case: Case, target: str, folder: Path) -> ExportResult:
         if status is ExportStatus.OK and target == "onnx" and case.about["device"] != "cpu":
             reason = "checked in ONNX Runtime on the CPU, so it is not timed against the GPU"
         elif status is ExportStatus.OK:
-            with case.alone():
-                eager_s, export_s = time_pair(_block(case.eager), _block(clean), case.plan.budget, case.plan.seed)
+            eager_s, export_s = time_pair(_block(case.eager), _block(clean), case.plan.budget, case.plan.seed)
     return ExportResult(
         case=case.name, target=target, status=status, reason=reason, files=_files(folder, case.root), errors=errors,
         eager_s=eager_s, export_s=export_s,

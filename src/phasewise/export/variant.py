@@ -15,26 +15,16 @@ from phasewise.export.worker import Refused, Worker
 from phasewise.records.export import Export, ExportResult, ExportStatus
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.validate import Outcome, Validation
-from phasewise.run.lane import Lane
 from phasewise.store import digest
 
 
 def export_variant(
-    plan: VariantPlan,
-    gate: Validation | None,
-    *,
-    root: Path,
-    folder: Path,
-    machine: str,
-    commit: str,
-    lane: Lane | None = None,
+    plan: VariantPlan, gate: Validation | None, *, root: Path, folder: Path, machine: str, commit: str
 ) -> Export:
     """Write the planned exports into `folder/<case>/<target>/` and hold each against the eager module.
 
-    A case whose validation is red or absent is skipped, as is all of a variant that is not timed here. What is timed has the
-    GPU alone; the rest has a `lane` of it.
+    A case whose validation is red or absent is skipped, as is all of a variant that is not timed here.
     """
-    lane = Lane() if lane is None else lane
     results: list[ExportResult] = []
     signature: dict[str, str] = {}
     versions: dict[str, str] = {}
@@ -45,7 +35,7 @@ def export_variant(
         if shut:
             results += _same_for_all(plan, planned.case, ExportStatus.SKIPPED, shut)
             continue
-        written, about = export_case(plan, planned, root, folder / planned.case, lane)
+        written, about = export_case(plan, planned, root, folder / planned.case)
         results += written
         versions |= about.get("versions", {})
         signature |= _signature(planned.case, about)
@@ -59,7 +49,7 @@ def export_variant(
 
 
 def export_case(
-    plan: VariantPlan, planned: PlannedCase, root: Path, folder: Path, lane: Lane
+    plan: VariantPlan, planned: PlannedCase, root: Path, folder: Path
 ) -> tuple[list[ExportResult], dict[str, Any]]:
     """Results of one case in the plan's order of targets, and what its module looks like ({} if it can't be built)."""
     results: list[ExportResult] = []
@@ -79,9 +69,7 @@ def export_case(
                     )
                 except Refused as refused:
                     return results + _same_for_all(plan, planned.case, refused.status, refused.message, results), about
-            case = Case(
-                plan=plan, name=planned.case, root=root, scratch=scratch, about=about, eager=eager, alone=lane.alone
-            )
+            case = Case(plan=plan, name=planned.case, root=root, scratch=scratch, about=about, eager=eager)
             results.append(export_target(case, target, folder / target))
         if any(result.files for result in results):
             shutil.copyfile(scratch / "inputs-0.npz", folder / "inputs.npz")

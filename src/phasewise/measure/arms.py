@@ -11,8 +11,10 @@ from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.together import fit_together
 from phasewise.stats import p50
+
+# of the memory of a GPU: what is open at once takes no more
+AT_ONCE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,24 +82,17 @@ def choose_arms(
     return tuple(found)
 
 
-def fit_at_once(chosen: Sequence[Chosen], case: PlannedCase, gates: Gates, sets: int, memory_bytes: float) -> bool:
+def fit_at_once(chosen: Sequence[Chosen], case: PlannedCase, gates: Gates, sets: int, gpu_memory_bytes: int) -> bool:
     """Whether the processes of `sets` sets fit on the GPU together, each as large as its gate was; no where that is not known."""
     peaks = []
     for arm in chosen:
         gate = find_gate(
             case.parent if arm.plan.kind is Kind.CONTROL and case.parent else arm.plan.variant, case.case, gates
         )
-        peaks.append(None if gate is None else gate.peak_memory_bytes)
-    return fit_together(peaks * sets, memory_bytes)
-
-
-def fit_lane(plan: VariantPlan, plans: Plans, gates: Gates, measured: Measured, memory_bytes: float) -> bool:
-    """Whether one set of each case that is timed fits into so much memory."""
-    return all(
-        fit_at_once(choose_arms(plan, case, plans, gates, measured), case, gates, 1, memory_bytes)
-        for case in plan.cases
-        if refuse(plan, case, gates, measured) is None
-    )
+        if gate is None or gate.peak_memory_bytes is None:
+            return False
+        peaks.append(gate.peak_memory_bytes)
+    return sets * sum(peaks) < AT_ONCE * gpu_memory_bytes
 
 
 def find_parent(case: PlannedCase, plans: Plans, gates: Gates) -> VariantPlan | None:

@@ -31,15 +31,12 @@ class Watch:
 
     gpu: Gpu | None
     now: Callable[[], float] = time.monotonic
-    # on the GPU, not ours, and idle while we time
-    at_rest: Callable[[], frozenset[int]] = frozenset
     _last: tuple[float, float, dict[int, float]] | None = field(default=None, init=False)
 
     def look(self, workers: Iterable[int]) -> Look:
         """`workers`: the processes that are ours, besides this one."""
         pids = tuple(workers)
-        load = self._load(pids)
-        return Look(load=load, processes=self._processes(self.at_rest().union(pids)) if self.gpu is not None else 0)
+        return Look(load=self._load(pids), processes=self._processes(pids))
 
     def _load(self, workers: tuple[int, ...]) -> float | None:
         now, busy = self.now(), _busy_seconds()
@@ -53,18 +50,19 @@ class Watch:
         cores = os.cpu_count() or 1
         return max(0.0, (busy - last[1] - own) / (state[0] - last[0]) / cores)
 
-    def _processes(self, known: frozenset[int]) -> int:
+    def _processes(self, workers: tuple[int, ...]) -> int:
         """In a container the driver's process ids are not ours; then those beyond our number are others."""
-        assert self.gpu is not None
+        if self.gpu is None:
+            return 0
         seen = self.gpu.processes()
-        if any(pid in known for pid in seen):
-            return sum(pid not in known for pid in seen)
-        return max(0, len(seen) - len(known))
+        if any(pid in workers for pid in seen):
+            return sum(pid not in workers for pid in seen)
+        return max(0, len(seen) - len(workers))
 
 
-def watch_machine(device: str, at_rest: Callable[[], frozenset[int]] = frozenset) -> Watch:
-    """A watch of the machine that `device` names; the GPU's processes only where there is one, without those `at_rest`."""
-    return Watch(gpu=None if device == "cpu" else open_gpu(), at_rest=at_rest)
+def watch_machine(device: str) -> Watch:
+    """A watch of the machine that `device` names; the GPU's processes only where there is one."""
+    return Watch(gpu=None if device == "cpu" else open_gpu())
 
 
 def _busy_seconds() -> float | None:

@@ -1,4 +1,4 @@
-"""A set of processes is opened: started, built side by side or alone, and then warmed up one after the other."""
+"""A set of processes is opened: started, built side by side or alone, and warmed up one after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phasewise.run.death import ProcessFailed
 
 
 def open_set(sampling: Sampling) -> None:
-    """Start a fresh process for each arm, build them, and warm up one after the other once the device is theirs alone.
+    """Start a fresh process for each arm, build them, and warm up one after the other.
 
     Where all fit on the device, the processes of the sets to come build beside those of the first: to build takes longer
     than to time.
@@ -22,66 +22,45 @@ def open_set(sampling: Sampling) -> None:
     Raises:
         NotTogether: one that comes after others runs out of memory; all are closed.
     """
+    began = sampling.tools.now()
     sampling.process_set += 1
-    arms = sampling.taking_part
-    if not sampling.processes.are_built(arms):
-        sampling.let_others_in()
-    began = sampling.now()
     sampling.warming_s = 0.0
+    arms = sampling.taking_part
     sampling.rng.shuffle(arms)
+    for arm in arms:
+        # imports of all overlap; nothing is timed now
+        sampling.start(arm, sets=sampling.budget.min_sets - sampling.process_set)
     built: list[str] = []
-    cold: list[str] = []
     for group in _group(sampling, arms):
-        # imports of all overlap, but not with what is timed
-        for arm in group if _makes_room(sampling, group) else arms:
-            if arm not in sampling.drivers and arm not in built:
-                sampling.start(arm, sets=sampling.budget.min_sets - sampling.process_set)
         others = sampling.ahead or any(arm in sampling.drivers for arm in built) or len(group) > 1
-        build_arms(sampling, group, with_others=others, ahead=sampling.ahead and not _is_recorded(sampling, group))
+        prepare_arms(sampling, group, with_others=others, ahead=sampling.ahead and not _is_recorded(sampling, group))
         built += group
-        if _makes_room(sampling, group):
-            sampling.processes.wait()
-            sampling.be_alone()
-            warm_arms(sampling, group, with_others=others)
-            sampling.let_others_in()
-        else:
-            cold += group
-    # imports that are left
-    sampling.processes.wait()
-    sampling.be_alone()
-    warm_arms(sampling, cold, with_others=sampling.ahead or len(sampling.drivers) > 1)
-    if sampling.ahead and not sampling.processes.built and not is_slow(sampling):
-        # nothing was built beside them: what is slow may have no further set
-        sampling.let_others_in()
+    if sampling.ahead and not is_slow(sampling):
+        # where nothing was built beside them
         sampling.processes.open_waiting()
-        sampling.be_alone()
-    sampling.opening_s = max(sampling.opening_s, sampling.now() - began)
+    sampling.processes.wait()
+    sampling.opening_s = max(sampling.opening_s, sampling.tools.now() - began)
     is_next_built = sampling.processes.are_built(sampling.taking_part)
     sampling.seconds_a_set = sampling.warming_s if is_next_built else sampling.opening_s
     sampling.tools.watch.look(sampling.processes.pids)
 
 
 def _group(sampling: Sampling, arms: Sequence[str]) -> list[list[str]]:
-    """Who builds beside whom: one that may make room first; one whose build is on record last, alone."""
+    """Who builds beside whom: one that may be spared first, for it may make room; one whose build is on record last, alone."""
+    entrants = {arm: sampling.logs[arm].entrant for arm in arms}
     last = [arm for arm in arms if _is_recorded(sampling, [arm])]
-    first = [arm for arm in arms if _makes_room(sampling, [arm]) and arm not in last]
+    first = [arm for arm in arms if entrants[arm].spare_if_slow and arm not in last]
     beside = [arm for arm in arms if arm not in (*first, *last)]
     return [group for group in (*([arm] for arm in first), beside, *([arm] for arm in last)) if group]
 
 
 def _is_recorded(sampling: Sampling, arms: Sequence[str]) -> bool:
-    """Whether a build of `arms` in this set goes on record, so that no other arm may build beside it."""
+    """Whether a build of `arms` in this set goes on record, so that nothing may run beside it."""
     return sampling.process_set == 0 and any(sampling.logs[arm].entrant.fresh_caches for arm in arms)
 
 
-def _makes_room(sampling: Sampling, arms: Sequence[str]) -> bool:
-    """Whether one of `arms` may be spared, and its memory be wanted by the others: it is not known yet how fast it is."""
-    wanted = sampling.process_set == 0 and not sampling.ahead and len(sampling.logs) > 1
-    return wanted and any(sampling.logs[arm].entrant.spare_if_slow for arm in arms)
-
-
-def build_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, ahead: bool = False) -> None:
-    """Build `arms` side by side; one that fails takes no part in the rounds.
+def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, ahead: bool = False) -> None:
+    """Build `arms` side by side, then warm up one after the other; one that fails or is spared takes no part in the rounds.
 
     With `ahead`, the processes of the sets to come build beside them. Raises NotTogether as `open_set` does.
     """
@@ -97,15 +76,11 @@ def build_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, ah
             take_failure(sampling, arm, answer, with_others=with_others)
         else:
             sampling.logs[arm].note_opened(answer)
-
-
-def warm_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool) -> None:
-    """Warm up those of `arms` that live, one after the other; one that fails or is spared takes no part in the rounds."""
-    began = sampling.now()
+    began = sampling.tools.now()
     for arm in arms:
         if arm in sampling.drivers:
             _warm_up(sampling, arm, with_others=with_others)
-    sampling.warming_s += sampling.now() - began
+    sampling.warming_s += sampling.tools.now() - began
 
 
 def is_slow(sampling: Sampling) -> bool:

@@ -35,17 +35,14 @@ class Processes:
         return self.built and all(self.waiting.get(arm) for arm in arms)
 
     def start(self, arm: str, entrant: Entrant, sets: int) -> None:
-        """The next process of `arm`; where none waits, it begins with those of the sets to come: of `sets` in all, so many as import at a time."""
+        """Begin the next process of `arm`, and with it those of the sets to come: of `sets` in all, so many as import at a time."""
         waiting = self.waiting.setdefault(arm, [])
-        if not waiting:
-            at_once = 1 if _starts_alone(entrant) else max(1, min(sets, AHEAD))
-            waiting += [entrant.start() for _ in range(at_once)]
+        at_once = 1 if _starts_alone(entrant) else max(1, min(sets, AHEAD))
+        waiting += [entrant.start() for _ in range(at_once - len(waiting))]
         self.running[arm] = waiting.pop(0)
 
     def wait(self) -> None:
         """Until the processes of the sets to come have imported; one that could not is started again in its turn."""
-        if self.built:
-            return
         for arm, waiting in self.waiting.items():
             self.waiting[arm] = [driver for driver in waiting if _could(driver.wait)]
 

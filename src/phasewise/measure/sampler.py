@@ -9,7 +9,7 @@ import msgspec
 
 from phasewise.measure.driver import Entrant
 from phasewise.measure.drops import mark_drops
-from phasewise.measure.opening import build_arms, is_slow, open_set, warm_arms
+from phasewise.measure.opening import is_slow, open_set, prepare_arms
 from phasewise.measure.sampling import (
     NotTogether,
     Sampling,
@@ -58,14 +58,13 @@ def sample_case(
     With `ahead`, the processes of all sets fit on the device at once.
     """
     sampling = begin_sampling(case, entrants, budget, tools, ahead=ahead)
-    began = sampling.now()
+    began = tools.now()
     try:
         stopped = _sample(sampling, pairs, began)
     finally:
-        sampling.let_others_in()
         sampling.processes.leave(sampling.logs)
     sampling.rounds = list(mark_drops(sampling.rounds))
-    seconds = sampling.now() - began
+    seconds = tools.now() - began
     tools.progress.done(_describe(sampling, _estimate(sampling, pairs, None), f"stopped: {stopped}, {seconds:.0f} s"))
     return msgspec.structs.replace(sampling.snapshot(stopped), seconds=seconds)
 
@@ -79,7 +78,7 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair], began: float) -> str:
         if _is_over(sampling, pairs):
             close_set(sampling)
             return "failed"
-        set_began, before = sampling.now(), len(sampling.rounds)
+        set_began, before = sampling.tools.now(), len(sampling.rounds)
         if sampling.together:
             fresh = _run_together(sampling, wanted)
             if fresh:
@@ -88,7 +87,7 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair], began: float) -> str:
         else:
             _run_in_turn(sampling, wanted)
         taken = len(sampling.rounds) - before
-        spent = sampling.now() - set_began
+        spent = sampling.tools.now() - set_began
         if _is_over(sampling, pairs):
             close_set(sampling)
             return "failed"
@@ -139,11 +138,8 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
     blocks: dict[str, list[Sample]] = {}
     for arm in arms:
         log = sampling.logs[arm]
-        sampling.let_others_in()
         sampling.start(arm)
-        build_arms(sampling, [arm], with_others=False)
-        sampling.be_alone()
-        warm_arms(sampling, [arm], with_others=False)
+        prepare_arms(sampling, [arm], with_others=False)
         if arm not in sampling.drivers:
             continue
         assert log.warmed is not None
@@ -155,7 +151,6 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
             blocks.setdefault(arm, []).append(sample)
         if arm in sampling.drivers:
             ask_the_rest(sampling, arm)
-            sampling.let_others_in()
             sampling.processes.close()
     for number in range(max((len(taken) for taken in blocks.values()), default=0)):
         add_round(sampling, [blocks[arm][number] for arm in arms if number < len(blocks.get(arm, ()))])
@@ -171,7 +166,7 @@ def choose_rules(sampling: Sampling, pairs: Sequence[Pair], began: float) -> Rul
     ordinary = stop_rules(budget)
     is_compared = bool(_open_pairs(sampling, pairs))
     if is_slow(sampling):
-        left = budget.seconds - (sampling.now() - began)
+        left = budget.seconds - (sampling.tools.now() - began)
         a_round = sum(arm.step_s * arm.block_steps for arm in sampling.warmed)
         rounds = max(LEAST_ROUNDS, min(budget.min_rounds, int(left / a_round)))
         sets = int(budget.seconds / (sampling.opening_s + rounds * a_round)) if is_compared else 1
@@ -194,7 +189,7 @@ def _decide(
     if len(here) >= TRIES * rules.stop.least_rounds or not sampling.together or rules.fixed == SLOW:
         kept = max(kept, rules.stop.least_rounds)
     estimates = _estimate(sampling, pairs, rules.stop)
-    elapsed = sampling.now() - began
+    elapsed = sampling.tools.now() - began
     sampling.tools.progress.update(_describe(sampling, estimates, f"{sampling.budget.seconds - elapsed:.0f} s left"))
     return decide_next(
         estimates,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
 import time
@@ -20,7 +19,6 @@ from phasewise.records.measure import CaseMeasurement, Round, Sample, Window
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Failure, Reason
 from phasewise.run.death import ProcessFailed
-from phasewise.run.lane import Alone, Crowded
 
 # single steps take about this long together: 200 of them give a 99th percentile two samples beyond it
 SINGLES_S = 2.0
@@ -44,10 +42,6 @@ class Tools:
     now: Callable[[], float] = time.monotonic
     progress: Progress = field(default_factory=Silent)
     seed: int = 0
-    # nobody else is at work on the device inside
-    alone: Alone = contextlib.nullcontext
-    # other jobs are in the device's memory
-    crowded: bool = False
 
 
 class NotTogether(Exception):
@@ -76,31 +70,6 @@ class Sampling:
     # the longest opening of a set so far, and the warm-ups in the newest
     opening_s: float = 0.0
     warming_s: float = 0.0
-    # what is timed is timed in here; None while others may be at work
-    _alone: contextlib.ExitStack | None = None
-    # for others, which is no time of this comparison
-    _waited_s: float = 0.0
-
-    def now(self) -> float:
-        """Seconds on a clock that stands while others are waited for."""
-        return self.tools.now() - self._waited_s
-
-    def be_alone(self) -> None:
-        """Have the device alone until others are let in."""
-        if self._alone is None:
-            began = self.tools.now()
-            self._alone = contextlib.ExitStack()
-            self._alone.enter_context(self.tools.alone())
-            self._waited_s += self.tools.now() - began
-            # what others did until now is none of the first round's
-            self.tools.watch.look(self.processes.pids)
-
-    def let_others_in(self) -> None:
-        """Others may be at work beside what follows."""
-        if self._alone is not None:
-            began, alone, self._alone = self.tools.now(), self._alone, None
-            alone.close()
-            self._waited_s += self.tools.now() - began
 
     @property
     def drivers(self) -> dict[str, ArmDriver]:
@@ -130,9 +99,7 @@ class Sampling:
         self.processes.start(arm, self.logs[arm].entrant, sets)
 
     def fail(self, arm: str, failure: Failure) -> None:
-        """Take `arm` out for good; the others go on. Raises Crowded where it may only have lacked memory for other jobs."""
-        if failure.reason is Reason.OUT_OF_MEMORY and self.tools.crowded:
-            raise Crowded
+        """Take `arm` out for good; the others go on."""
         self.logs[arm].failure = failure
         self.processes.leave([arm])
 
@@ -215,11 +182,9 @@ def ask_the_rest(sampling: Sampling, arm: str) -> None:
 
 
 def close_set(sampling: Sampling) -> None:
-    """Ask every arm for the rest, then end the processes. Others are let in unless the next set is there already."""
+    """Ask every arm for the rest, then end the processes."""
     for arm in list(sampling.drivers):
         ask_the_rest(sampling, arm)
-    if not sampling.processes.are_built(sampling.taking_part):
-        sampling.let_others_in()
     sampling.processes.close()
 
 
@@ -239,12 +204,9 @@ def _measure_energy(log: ArmLog, driver: ArmDriver, window_s: float) -> None:
 
 
 def take_failure(sampling: Sampling, arm: str, failure: Failure, *, with_others: bool) -> None:
-    """Take `arm` out; raises NotTogether where it may only have lacked memory for others, and Crowded as `fail` does."""
+    """Take `arm` out; raises NotTogether where it may only have lacked memory for others."""
     # beside others it may only have been too tight; alone it is the arm's own failure
-    if sampling.tools.crowded:
-        sampling.fail(arm, failure)
-    elif failure.reason is Reason.OUT_OF_MEMORY and with_others and sampling.together:
+    if failure.reason is Reason.OUT_OF_MEMORY and with_others and sampling.together:
         sampling.processes.leave(sampling.logs)
         raise NotTogether
-    else:
-        sampling.fail(arm, failure)
+    sampling.fail(arm, failure)

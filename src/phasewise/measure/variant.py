@@ -24,7 +24,6 @@ from phasewise.records.measure import Arm, CaseMeasurement, Measurement, ScalePo
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.verdict import Failure, Reason
 from phasewise.run.death import ProcessFailed
-from phasewise.run.lane import Crowded, Lane
 from phasewise.run.session import Session, target_case
 from phasewise.store import digest
 
@@ -44,20 +43,14 @@ def measure_variant(
     machine: str,
     commit: str,
     gpu_memory_bytes: int = 0,
-    lane: Lane | None = None,
     progress: Progress | None = None,
 ) -> Measurement:
     """Measure `plan` in all its cases; what can't be measured is on record with the reason.
 
     `plans` and `validations` hold those of the variant and of all its ancestors, `measured` what is known of these. `machine`
-    is the identity of this machine. Where the `lane` has room for them in `gpu_memory_bytes`, the processes of all sets of a
-    comparison build at once.
-
-    Raises:
-        Crowded: memory ran out, and jobs in other lanes have their part of it.
+    is the identity of this machine. Where `gpu_memory_bytes` hold them, the processes of all sets of a comparison build at once.
     """
     progress = to_stderr() if progress is None else progress
-    lane = Lane() if lane is None else lane
     sets = plan.budget.min_sets
     refused = {case.case: refuse(plan, case, validations, measured) for case in plan.cases}
     arms = {
@@ -75,7 +68,7 @@ def measure_variant(
             for case in plan.cases
             if case.case in arms
         }
-        with start_ahead(comparisons, sets, int(AHEAD_A_CORE * count_cores() * lane.share)) as started:
+        with start_ahead(comparisons, sets, AHEAD_A_CORE * count_cores()) as started:
             cases = tuple(
                 _measure_case(
                     plan,
@@ -84,8 +77,7 @@ def measure_variant(
                     started.get(case.case, ()),
                     root,
                     progress,
-                    lane,
-                    ahead=fit_at_once(arms.get(case.case, ()), case, validations, sets, gpu_memory_bytes * lane.share),
+                    ahead=fit_at_once(arms.get(case.case, ()), case, validations, sets, gpu_memory_bytes),
                 )
                 for case in plan.cases
             )
@@ -107,18 +99,14 @@ def _measure_case(
     entrants: Sequence[Entrant],
     root: Path,
     progress: Progress,
-    lane: Lane,
     *,
     ahead: bool,
 ) -> CaseMeasurement:
     if refused is not None:
         return CaseMeasurement(case=case.case, arms=(), skipped=refused)
     tools = Tools(
-        watch=watch_machine(plan.device, lane.at_rest),
+        watch=watch_machine(plan.device),
         progress=progress,
-        alone=lane.alone,
-        # a cap of its own is no other job's fault
-        crowded=not lane.is_whole and case.memory_limit_bytes is None,
         # the same plan gives the same order of rounds
         seed=zlib.crc32(f"{plan.seed} {plan.variant} {case.case}".encode()),
     )
@@ -185,14 +173,11 @@ def _measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tool
         session = Session(target_case(plan, case.case, root, shape=shape))
         try:
             items = session.open()["items"]
-            with tools.alone():
-                warmed = warm_up(session, plan.budget, cold=case.cache == "cold", now=tools.now)
-                steps = warmed.block_steps
-                blocks = 1 if warmed.step_s > plan.budget.slow_step_s else SCALE_BLOCKS
-                walls = [session.block(steps, settling_steps(steps))["wall_s"] / steps for _ in range(blocks)]
+            warmed = warm_up(session, plan.budget, cold=case.cache == "cold", now=tools.now)
+            steps = warmed.block_steps
+            blocks = 1 if warmed.step_s > plan.budget.slow_step_s else SCALE_BLOCKS
+            walls = [session.block(steps, settling_steps(steps))["wall_s"] / steps for _ in range(blocks)]
         except ProcessFailed as died:
-            if died.failure.reason is Reason.OUT_OF_MEMORY and tools.crowded:
-                raise Crowded from died
             arm = msgspec.structs.replace(arm, failure=died.failure)
             break
         finally:

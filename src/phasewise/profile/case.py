@@ -79,14 +79,12 @@ def profile_case(
     """Profile `case` of a variant; captures go to `captures/<case>/<variant>.*`.
 
     The state of the program is loaded before each capture, so that all see the same step. With `turn`, cases run side by
-    side, and the device is touched in turns: by builds, and alone by what captures or times.
+    side, and the device is touched in turns.
     """
     with take_turn(turn):
         began = read_compiler()
         opened = open_profiled(plan, case, root)
         stepper = make_stepper(opened)
-        stepper.run_many(1)
-    with take_turn(turn, alone=True):
         step_s = warm_up(stepper)
         try:
             refuse_long_step(stepper, step_s)
@@ -111,7 +109,7 @@ def profile_case(
     trace = _keep_trace(captured, captures / case / f"{plan.variant}.1.pt.trace.json.gz", root)
     found = _read(plan, case, root, captured, extra, turn)
     unjudged = _why_not_judged(captured, after != began, found)
-    with take_turn(turn, alone=True):
+    with take_turn(turn):
         target = captures / case / f"{plan.variant}.memory.json.gz"
         memory, remembered = _record_memory(plan, stepper, captured, target, root, trace)
         count, judged = _judge_rework(stepper, found, unjudged)
@@ -191,8 +189,6 @@ def _read(
     )
     with take_turn(turn):
         stepper = make_stepper(open_case(msgspec.structs.replace(plan, cases=cases), case, root))
-        stepper.run_many(1)
-    with take_turn(turn, alone=True):
         taken = _take(stepper, choose_steps(warm_up(stepper)))
         stepper.case.program.close()
     twin = read_profile(case, _parse(taken))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,17 @@ import msgspec
 from phasewise.profile.nsight_compute import KERNELS, count_kernels
 from phasewise.profile.nsight_systems import watch_system
 from phasewise.profile.shape import choose_shape
-from phasewise.profile.turn import give_turns, take_turn
+from phasewise.profile.turn import take_turn
 from phasewise.records.machine import Machine
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.profile import Capture, CaseProfile, Profile
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.run.isolated import run_isolated
-from phasewise.run.lane import Lane
 from phasewise.run.together import count_at_once, was_too_tight
 from phasewise.store import digest, write
 
-# of one case in its process: building, compiling, warming up, tracing; twice as long where it waits for turns
+# of one case in its process: building, compiling, warming up, tracing
 TIMEOUT_S = 900.0
 
 # a case that reads its trace needs one core, and the GPU is had in turns
@@ -46,16 +44,13 @@ def profile_variant(
     root: Path,
     captures: Path,
     commit: str,
-    lane: Lane | None = None,
     profile_one: ProfileCase | None = None,
 ) -> Profile:
     """Profile every case of `plan` that passed the gate; captures go below `captures`, one folder a case.
 
     A variant that cannot be timed here, or a case whose gate is red, is a finished job with the reason. A process that dies
-    costs its own case only. Captures have the GPU alone, builds and traces that are read have a `lane` of it. `profile_one`
-    stands in for the process of a case in tests.
+    costs its own case only. `profile_one` stands in for the process of a case in tests.
     """
-    lane = Lane() if lane is None else lane
     one = profile_in_process if profile_one is None else profile_one
 
     def profile(planned: PlannedCase, turn: Path | None) -> CaseProfile:
@@ -65,19 +60,15 @@ def profile_variant(
         return _profile_case(plan, planned.case, machine, root, captures, one, turn)
 
     wanted = plan.cases if plan.profilers else ()
-    at_once = _count_at_once(plan, lane)
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        turn = None
-        # one after the other need no turns, unless there are other jobs
-        if at_once > 1 or not lane.is_whole:
-            turn = stack.enter_context(give_turns(Path(folder) / "turn", lane.alone))
-        with ThreadPoolExecutor(at_once) as pool:
-            cases = tuple(pool.map(lambda planned: profile(planned, turn), wanted))
-        if at_once > 1:
-            cases = tuple(
-                profile(planned, None) if was_too_tight(planned, found.failure) else found
-                for planned, found in zip(wanted, cases, strict=True)
-            )
+    at_once = _count_at_once(plan)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
+        turn = Path(folder) / "turn" if at_once > 1 else None
+        cases = tuple(pool.map(lambda planned: profile(planned, turn), wanted))
+    if at_once > 1:
+        cases = tuple(
+            profile(planned, None) if was_too_tight(planned, found.failure) else found
+            for planned, found in zip(wanted, cases, strict=True)
+        )
     return Profile(
         workload=plan.workload, run=plan.run, variant=plan.variant, plan=digest(plan), machine=machine.identity, commit=commit,
         cases=cases,
@@ -94,8 +85,7 @@ def profile_in_process(
             "plan": msgspec.to_builtins(plan), "case": case, "root": str(root), "captures": str(captures),
             "machine": msgspec.to_builtins(machine), "turn": turn and str(turn),
         },
-        environment=plan.environment, folder=root,
-        timeout_s=max(TIMEOUT_S, plan.budget.timeout_s) * (1 if turn is None else 2),
+        environment=plan.environment, folder=root, timeout_s=max(TIMEOUT_S, plan.budget.timeout_s),
         memory_bytes=next(planned.memory_limit_bytes for planned in plan.cases if planned.case == case),
     )  # fmt: skip
     return (
@@ -123,14 +113,14 @@ def _profile_case(
         write(plan, written)
         target = captures / case
         if "nsys" in plan.profilers:
-            with take_turn(turn, alone=True):
+            with take_turn(turn):
                 capture, changes["timeline"] = (
                     watch_system(written, case, root, max(found.steps, 1), target / f"{plan.variant}.nsys.sqlite.gz", plan.environment)
                     if machine.kind == "cuda" else (Capture(tool="nsys", skipped="no NVIDIA GPU"), None)
                 )  # fmt: skip
             kept.append(capture)
         if "ncu" in plan.profilers:
-            with take_turn(turn, alone=True):
+            with take_turn(turn):
                 capture, changes["counters"] = (
                     count_kernels(
                         written, case, root, found.kernels, target / f"{plan.variant}.ncu.csv", plan.environment,
@@ -142,12 +132,9 @@ def _profile_case(
     return msgspec.structs.replace(found, captures=(*found.captures, *kept), **changes)
 
 
-def _count_at_once(plan: VariantPlan, lane: Lane) -> int:
-    """Cases that are profiled side by side: more than are validated, since no reference is computed.
-
-    In a lane one: a trace that is read would disturb those who are alone while another case of this job waits for that.
-    """
-    found = count_at_once(plan) if lane.is_whole else 1
+def _count_at_once(plan: VariantPlan) -> int:
+    """Cases that are profiled side by side: more than are validated, since no reference is computed."""
+    found = count_at_once(plan)
     return min(len(plan.cases), READERS * found) if found > 1 else found
 
 

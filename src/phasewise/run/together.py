@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from phasewise.environment import count_cores
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.verdict import Failure, Reason
 
 # a case has so many cores, where several run side by side
 CORES_A_CASE = 4
-# of the memory that a job has of its GPU: what is open at once takes no more
-AT_ONCE = 0.5
 
 
 def count_at_once(plan: VariantPlan) -> int:
@@ -25,9 +21,3 @@ def was_too_tight(planned: PlannedCase, failure: Failure | None) -> bool:
     """Whether the case may only have lacked memory for the others beside it; a cap of its own is no one else's fault."""
     out = failure is not None and failure.reason is Reason.OUT_OF_MEMORY
     return out and planned.memory_limit_bytes is None
-
-
-def fit_together(peaks: Iterable[int | None], memory_bytes: float) -> bool:
-    """Whether processes of these peaks leave so much memory half empty; no where one of them is not known."""
-    known = list(peaks)
-    return all(peak is not None for peak in known) and sum(filter(None, known)) < AT_ONCE * memory_bytes

@@ -26,7 +26,7 @@ from phasewise.validate.sanitizer import run_sanitizer
 TIMEOUTS = 4
 
 # keeps jobs off the GPU: measurements if `shared`, else all
-Hold = Callable[..., AbstractContextManager[object]]
+Hold = Callable[..., AbstractContextManager[None]]
 # (plan, case, root, baseline, ancestor's plan) -> the record of one case
 ValidateCase = Callable[[VariantPlan, str, Path, CaseValidation | None, VariantPlan | None], CaseValidation]
 
