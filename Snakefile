@@ -1,3 +1,4 @@
+import os
 import shlex
 import sys
 from pathlib import Path

@@ -5,18 +5,28 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from phasewise.run.forkserver import SERVER, start_fork_server
 from phasewise.run.garbage import no_collection
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 # tools of this environment are found without activating it
 os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forks() -> Iterator[None]:
+    """One fork server for the workers of all tests of this process, also for those of the graphs that they run."""
+    held = start_fork_server()
+    yield
+    os.close(held)
+    del os.environ[SERVER]
 
 
 @pytest.fixture

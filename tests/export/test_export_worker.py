@@ -9,7 +9,7 @@ from phasewise.export.worker import Refused, Worker
 from phasewise.records.export import ExportStatus
 
 PROGRAM = """
-import os, signal, subprocess
+import os, signal, subprocess, sys
 from phasewise.export.serve import serve
 from phasewise.model.workload import Unsupported
 
@@ -27,9 +27,17 @@ def noisy():
 def leave():
     raise SystemExit("the hash differs")
 
-serve({"refuse": refuse, "crash": crash, "noisy": noisy, "leave": leave, "skip": lambda: {"skipped": "needs g++"},
-       "kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "hang": lambda: signal.pause(),
-       "echo": lambda value: {"value": value, "seen": os.environ["SEEN"]}, "compiler": lambda: {"value": os.environ["CXX"]}})
+HANDLERS = {
+    "refuse": refuse, "crash": crash, "noisy": noisy, "leave": leave, "skip": lambda: {"skipped": "needs g++"},
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "hang": lambda: signal.pause(),
+    "echo": lambda value: {"value": value, "seen": os.environ["SEEN"]}, "compiler": lambda: {"value": os.environ["CXX"]},
+}
+
+def main(read_fd, write_fd):
+    serve(HANDLERS, read_fd, write_fd)
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
 """
 
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from graph.projects import LIMIT_S, REPOSITORY, lend, make_project, snakemake, surroundings, unreadable
+from phasewise.run.forkserver import SERVER
 
 TEMPLATE = REPOSITORY / "src/phasewise/cli/template.py"
 FAULTY = Path(__file__).with_name("faulty.py")
@@ -20,6 +21,12 @@ RECORD_FILES = ("prepare.json", "validate.json", "measure.json", "profile.json",
 # a worker leaves when its pipe does
 FAREWELL_S = 30
 WORKERS = {"phasewise.run.worker", "phasewise.run.forkserver"}
+
+
+@pytest.fixture(autouse=True)
+def own_server(monkeypatch):
+    """These runs start their fork server themselves, and it has to end with them."""
+    monkeypatch.delenv(SERVER)
 
 
 @pytest.fixture

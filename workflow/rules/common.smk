@@ -6,7 +6,7 @@ from phasewise.model.layout import Layout
 from phasewise.plan import find_machine, plan_runs, write_plans
 from phasewise.plan.graph import Graph, hold_lock
 from phasewise.records.errors import UserError
-from phasewise.run.forkserver import start_fork_server
+from phasewise.run.forkserver import SERVER, start_fork_server
 from phasewise.store import write_if_changed
 
 
@@ -32,8 +32,8 @@ def hold_project():
 
 
 def start_forks():
-    """Not beside a GPU: what is timed there is fresh, and for the rest it has not been tried."""
-    if not HAS_GPU:
+    """Unless this run was given a server. Not beside a GPU: what is timed there is fresh, and for the rest it has not been tried."""
+    if not HAS_GPU and SERVER not in os.environ:
         start_fork_server()
 
 

@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import platform
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -143,7 +144,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def main() -> None:
+def main(read_fd: int, write_fd: int) -> None:
     """Serve `open`, `write` and `block`."""
     held: list[Eager] = []
 
@@ -159,9 +160,11 @@ def main() -> None:
             "open": open_,
             "write": lambda target, folder: write_target(held[0], target, Path(folder)),
             "block": lambda steps: {"seconds": time_block(held[0], steps)},
-        }
+        },
+        read_fd,
+        write_fd,
     )
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,7 @@ def _refusals(target: str) -> tuple[type[Exception], ...]:
     return (Fail, InvalidGraph, NotImplemented)
 
 
-def main() -> None:
+def main(read_fd: int, write_fd: int) -> None:
     """Serve `open` and `block`."""
     held: list[Reloaded] = []
 
@@ -116,8 +117,8 @@ def main() -> None:
         spare_heap()
         return {"errors": msgspec.to_builtins(errors)}
 
-    serve({"open": open_, "block": lambda steps: {"seconds": time_block(held[0], steps)}})
+    serve({"open": open_, "block": lambda steps: {"seconds": time_block(held[0], steps)}}, read_fd, write_fd)
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]), int(sys.argv[2]))

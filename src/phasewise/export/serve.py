@@ -12,14 +12,15 @@ from typing import Any
 from phasewise.model.workload import Unsupported
 from phasewise.run.channel import Channel
 from phasewise.run.death import describe_exception
+from phasewise.run.worker import die_with_parent
 
 
-def serve(handlers: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
-    """Answer requests `{"do": name, ...}` over the two pipes named on the command line until the other end closes.
+def serve(handlers: Mapping[str, Callable[..., dict[str, Any]]], read_fd: int, write_fd: int) -> None:
+    """Answer requests `{"command": name, ...}` over two pipes until one says "close" or the other end is gone.
 
     An exception ends the process, after it has said why in one line.
     """
-    read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
+    die_with_parent()
     # compilers that a library starts must not hold the pipes
     os.set_inheritable(read_fd, False)
     os.set_inheritable(write_fd, False)
@@ -31,9 +32,9 @@ def serve(handlers: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
         sys.__excepthook__(kind, error, trace)
 
     sys.excepthook = report_crash
-    while (request := channel.receive()) is not None:
+    while (request := channel.receive()) is not None and (command := request.pop("command")) != "close":
         try:
-            channel.send(handlers[request.pop("do")](**request))
+            channel.send(handlers[command](**request))
         except Unsupported as error:
             channel.send({"unsupported": str(error)})
         # how a script refuses its files

@@ -52,14 +52,19 @@ class Forked:
         return self._code
 
 
-def fork_worker(descriptors: Sequence[int], *, environment: Mapping[str, str], folder: Path) -> Forked | None:
-    """A worker with these descriptors: two of its channel, and its stderr. None where there is no server to ask."""
+def fork_worker(
+    descriptors: Sequence[int], *, module: str, environment: Mapping[str, str], folder: Path
+) -> Forked | None:
+    """A worker that runs `module` with these descriptors: two of its channel, and its stderr. None where there is no server to ask."""
     path = os.environ.get(SERVER)
     if path is None:
         return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(PATIENCE_S)
-    request = {"environment": dict(environment), "folder": str(folder), "cores": sorted(os.sched_getaffinity(0))}
+    request = {
+        "module": module, "environment": dict(environment), "folder": str(folder),
+        "cores": sorted(os.sched_getaffinity(0)),
+    }  # fmt: skip
     try:
         connection.connect(path)
         socket.send_fds(connection, [json.dumps(request).encode()], list(descriptors))

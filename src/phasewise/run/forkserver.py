@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
+import importlib
 import json
 import os
 import selectors
@@ -200,4 +201,5 @@ if __name__ == "__main__":
         server.close()
     else:
         # as the end of this program, so that the interpreter ends as that of a fresh worker does
-        worker.main(*_surround(order))
+        surrounded = _surround(order)
+        importlib.import_module(order.surroundings["module"]).main(*surrounded)

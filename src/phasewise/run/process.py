@@ -24,7 +24,7 @@ FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
 # a dead worker's pipe may be held open by a child of it, so its pulse is felt this often too
 PULSE_S = 1.0
 # read by what a worker imports or joins after it has started; all else has to stand before torch is imported
-LATE = ("TORCHINDUCTOR_", "TRITON_", "XLA_", "JAX_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_")
+LATE = ("CXX", "TORCHINDUCTOR_", "TRITON_", "XLA_", "JAX_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_")
 # how long a worker may take to leave when asked
 FAREWELL_S = 10.0
 # of the end of its stderr
@@ -32,13 +32,15 @@ TAIL_BYTES = 1 << 14
 
 
 class Process:
-    """`python -m phasewise.run.worker` with a channel to it. What it prints goes nowhere, its stderr to a file.
+    """`python -m MODULE READ_FD WRITE_FD` with a channel to it. What it prints goes nowhere, its stderr to a file.
 
     Where the run has a fork server, it is forked there, unless it has to be `fresh` or has an environment that torch reads
     when it is imported.
     """
 
-    def __init__(self, *, environment: Mapping[str, str], folder: Path, fresh: bool = False) -> None:
+    def __init__(
+        self, *, environment: Mapping[str, str], folder: Path, fresh: bool = False, module: str = "phasewise.run.worker"
+    ) -> None:
         # a regular file: a worker that writes much to stderr never blocks on us
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         down_read, down_write = os.pipe()
@@ -47,8 +49,8 @@ class Process:
         around = _environment(environment)
         try:
             fresh = fresh or not all(name.startswith(LATE) for name in environment)
-            forked = None if fresh else fork_worker(own, environment=around, folder=folder)
-            self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, around, folder)
+            forked = None if fresh else fork_worker(own, module=module, environment=around, folder=folder)
+            self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, module, around, folder)
         finally:
             os.close(down_read)
             os.close(up_write)
@@ -97,10 +99,12 @@ class Process:
         self._stderr.close()
 
 
-def _spawn(descriptors: Sequence[int], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+def _spawn(
+    descriptors: Sequence[int], module: str, environment: Mapping[str, str], folder: Path
+) -> subprocess.Popen[bytes]:
     read_fd, write_fd, stderr = descriptors
     return subprocess.Popen(
-        [sys.executable, "-m", "phasewise.run.worker", str(read_fd), str(write_fd)],
+        [sys.executable, "-m", module, str(read_fd), str(write_fd)],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
