@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import msgspec
 import yaml
 
@@ -15,6 +14,9 @@ from phasewise.model.discover import default_source
 from phasewise.model.layout import WORKLOAD_NAME, check_name
 from phasewise.records.errors import PlanError
 from phasewise.records.plan import Budget
+
+if TYPE_CHECKING:
+    import jsonschema
 
 CONFIG = Path("workflow/config.yaml")
 SCHEMA = Path("workflow/schemas/config.schema.yaml")
@@ -82,6 +84,9 @@ def parse_configuration(plain: Any, schema: Mapping[str, Any], place: str) -> Co
         raise PlanError(
             f"{place}: a mapping is needed at the top level, found {type(plain).__name__}; see the comments in it"
         )
+    # a third of the start of a command that reads no configuration
+    import jsonschema
+
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(plain))
     if error is not None:
         raise PlanError(f"{place}: {_describe(error)}")
