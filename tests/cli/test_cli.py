@@ -160,7 +160,7 @@ def test_a_run_of_several_gpus_has_as_many_jobs_at_a_time(monkeypatch):
 
     monkeypatch.setattr("phasewise.cli.keep.subprocess.run", run)
     monkeypatch.setattr("phasewise.cli.keep.name_gpus", lambda entries: dict.fromkeys(entries, "GPU-x"))
-    done = CliRunner().invoke(commands, ["run", "--gpus", "2,3", "--lanes", "3", "--prioritize", "index", "--", "all"])
+    done = CliRunner().invoke(commands, ["run", "--gpus", "2,3", "--prioritize", "index", "--", "all"])
     assert done.exit_code == 0, done.output
     _, _, snakemake, *words = started["command"]
     understood = get_argument_parser().parse_args(words)
