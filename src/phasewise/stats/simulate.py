@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import signal
 
 from phasewise.stats.between import pool_set_levels, summarise_sets
 from phasewise.stats.floor import aa_floor
@@ -159,6 +160,5 @@ def _drift(rng: np.random.Generator, series: int, blocks: int, noise: Noise) -> 
     """Stationary Ornstein-Uhlenbeck samples, shape (series, blocks): an AR(1) process with the same autocorrelation."""
     keep = math.exp(-1.0 / noise.drift_blocks)
     drift = rng.normal(0.0, noise.drift, (series, blocks))
-    for block in range(1, blocks):
-        drift[:, block] = keep * drift[:, block - 1] + math.sqrt(1.0 - keep**2) * drift[:, block]
-    return drift
+    drift[:, 1:] *= math.sqrt(1.0 - keep**2)
+    return np.asarray(signal.lfilter([1.0], [1.0, -keep], drift))

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 
 def ndtr(x: Any) -> Any:
     """P(Z <= x) of a normal Z."""
-    from scipy import special
-
-    return special.ndtr(x)
+    return _special().ndtr(x)
 
 
 def ndtri(p: Any) -> Any:
     """The inverse of `ndtr`."""
-    from scipy import special
-
-    return special.ndtri(p)
+    return _special().ndtri(p)
 
 
 def stdtr(df: Any, t: Any) -> Any:
     """P(T <= t) of a Student's T with `df` degrees of freedom."""
-    from scipy import special
-
-    return special.stdtr(df, t)
+    return _special().stdtr(df, t)
 
 
 def stdtrit(df: Any, p: Any) -> Any:
     """The inverse of `stdtr` in its second argument."""
-    from scipy import special
-
-    return special.stdtrit(df, p)
+    return _special().stdtrit(df, p)
 
 
 def fdtrc(dfn: Any, dfd: Any, x: Any) -> Any:
     """P(F > x) of an F with `dfn` and `dfd` degrees of freedom."""
+    return _special().fdtrc(dfn, dfd, x)
+
+
+@cache
+def _special() -> ModuleType:
     from scipy import special
 
-    return special.fdtrc(dfn, dfd, x)
+    return special
