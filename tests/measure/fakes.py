@@ -26,6 +26,8 @@ class Clock:
     alive: set[int] = field(default_factory=set)
     # those that have built something
     built: set[int] = field(default_factory=set)
+    # how many others each of them was told to build beside, in the same order
+    beside: list[int] = field(default_factory=list)
     started: int = 0
 
     def now(self) -> float:
@@ -72,9 +74,10 @@ class FakeArm:
     def wait(self) -> None:
         self._call("wait")
 
-    def open(self) -> dict[str, Any]:
+    def open(self, *, beside: int = 0) -> dict[str, Any]:
         if self.number not in self.clock.built:
             self._call("open", self.number)
+            self.clock.beside.append(beside)
             self.clock.built.add(self.number)
             if len(self.clock.built) > self.most_built:
                 self.close()

@@ -98,6 +98,8 @@ def test_where_all_fit_the_sets_to_come_are_built_with_the_first_and_what_is_rec
     # nothing is built beside the variant's first process, which has empty caches
     first = min(number for arm, number in opened if arm == "variant")
     assert opened[-1] == ("variant", first)
+    # the others share the cores of their GPU meanwhile
+    assert clock.beside == [4] * 5 + [0]
     # all that is on the device is known to be ours
     assert seen and all(workers == built for workers, built in seen)
     assert [len(arms_of(case)[arm].build_s) for arm in ("parent", "variant")] == [3, 3]

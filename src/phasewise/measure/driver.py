@@ -27,8 +27,11 @@ class ArmDriver(Protocol):
     def wait(self) -> None:
         """Until its imports are done: a process that waits to be opened disturbs no other."""
 
-    def open(self) -> dict[str, Any]:
-        """Build and step once: build_s, first_step_s, items, version, idle_power_w. Asked again, it answers the same."""
+    def open(self, *, beside: int = 0) -> dict[str, Any]:
+        """Build and step once, while `beside` other processes do so: build_s, first_step_s, items, version, idle_power_w.
+
+        Asked again, it answers the same.
+        """
 
     def block(self, steps: int, settle: int) -> dict[str, Any]:
         """Time steps from the initial state: the fields of a Sample but its arm."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from phasewise.measure.driver import ArmDriver
@@ -66,9 +67,10 @@ def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, 
     """
     names = ", ".join(sampling.logs[arm].entrant.variant for arm in arms)
     sampling.tools.progress.update(f"{sampling.case}: set {sampling.process_set + 1}, opening {names}")
+    at_once = len(arms) + (len(sampling.processes.to_come) if ahead else 0)
     with ThreadPoolExecutor(len(arms) + 1) as pool:
-        others = pool.submit(sampling.processes.open_waiting) if ahead else None
-        answers = list(pool.map(_open, [sampling.drivers[arm] for arm in arms]))
+        others = pool.submit(sampling.processes.open_waiting, beside=len(arms)) if ahead else None
+        answers = list(pool.map(partial(_open, beside=at_once - 1), [sampling.drivers[arm] for arm in arms]))
         if others is not None:
             others.result()
     for arm, answer in zip(arms, answers, strict=True):
@@ -88,9 +90,9 @@ def is_slow(sampling: Sampling) -> bool:
     return any(arm.step_s > sampling.budget.slow_step_s for arm in sampling.warmed)
 
 
-def _open(driver: ArmDriver) -> dict[str, Any] | Failure:
+def _open(driver: ArmDriver, *, beside: int) -> dict[str, Any] | Failure:
     try:
-        return driver.open()
+        return driver.open(beside=beside)
     except ProcessFailed as died:
         return died.failure
 

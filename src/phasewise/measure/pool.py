@@ -38,7 +38,7 @@ class Borrowed:
     def wait(self) -> None:
         return None
 
-    def open(self) -> dict[str, Any]:
+    def open(self, *, beside: int = 0) -> dict[str, Any]:
         return self._opened
 
     def block(self, steps: int, settle: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from phasewise.measure.driver import ArmDriver, Entrant
 from phasewise.run.death import ProcessFailed
@@ -26,8 +27,7 @@ class Processes:
     @property
     def pids(self) -> list[int]:
         """Of all that are on the device."""
-        waiting = self.waiting.values() if self.built else ()
-        drivers = [*self.running.values(), *(driver for drivers in waiting for driver in drivers)]
+        drivers = [*self.running.values(), *(self.to_come if self.built else ())]
         return [pid for driver in drivers for pid in driver.pids]
 
     def are_built(self, arms: Iterable[str]) -> bool:
@@ -46,14 +46,26 @@ class Processes:
         for arm, waiting in self.waiting.items():
             self.waiting[arm] = [driver for driver in waiting if _could(driver.wait)]
 
-    def open_waiting(self) -> None:
-        """Build those of the sets to come, all at once; one that could not is started again in its turn."""
+    @property
+    def to_come(self) -> list[ArmDriver]:
+        """Those of the sets to come."""
+        return [driver for waiting in self.waiting.values() for driver in waiting]
+
+    def open_waiting(self, *, beside: int = 0) -> None:
+        """Build those of the sets to come, all at once and beside others; one that could not is started again in its turn."""
         self.built = True
-        drivers = [driver for waiting in self.waiting.values() for driver in waiting]
+        drivers = self.to_come
         if not drivers:
             return
+        others = beside + len(drivers) - 1
         with ThreadPoolExecutor(len(drivers)) as pool:
-            opened = dict(zip(map(id, drivers), pool.map(lambda driver: _could(driver.open), drivers), strict=True))
+            opened = dict(
+                zip(
+                    map(id, drivers),
+                    pool.map(lambda driver: _could(partial(driver.open, beside=others)), drivers),
+                    strict=True,
+                )
+            )
         for arm, waiting in self.waiting.items():
             self.waiting[arm] = [driver for driver in waiting if opened[id(driver)]]
 

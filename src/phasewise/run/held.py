@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from phasewise.model.workload import Shape
 from phasewise.records.plan import VariantPlan
 from phasewise.run.bench import Bench, bench_case, bench_function, make_flush
 from phasewise.run.case import find_case, open_case, torch_device
+from phasewise.run.cores import share_cores
 from phasewise.run.memory import MemoryWatch, limit_memory, watch_memory
 from phasewise.run.ranks import Ranks, join_ranks
 from phasewise.run.sensors import Gpu, open_gpu
@@ -53,8 +55,10 @@ class Opened:
     idle_power_w: float | None
 
 
-def open_planned(plan: dict[str, Any], case: str, root: str, shape: dict[str, Any] | None) -> tuple[Held, Opened]:
-    """Build a variant in one case and make its first step."""
+def open_planned(
+    plan: dict[str, Any], case: str, root: str, shape: dict[str, Any] | None, beside: int = 0
+) -> tuple[Held, Opened]:
+    """Build a variant in one case and make its first step, while `beside` others do so."""
     planned = msgspec.convert(plan, VariantPlan)
     wanted = find_case(planned, case)
     device = torch_device(planned.device)
@@ -70,19 +74,21 @@ def open_planned(plan: dict[str, Any], case: str, root: str, shape: dict[str, An
         tolerance=(planned.allowance.rtol, planned.allowance.atol),
         weak=wanted.scaling == "weak",
         cold=wanted.cache == "cold",
+        beside=beside,
     )
 
 
 def open_function(
-    target: str, setup: str, arguments: dict[str, Any], device: str, memory_bytes: int | None
+    target: str, setup: str, arguments: dict[str, Any], device: str, memory_bytes: int | None, beside: int = 0
 ) -> tuple[Held, Opened]:
-    """Load a function and call it once."""
+    """Load a function and call it once, while `beside` others do so."""
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     return _open(
         lambda: bench_function(target, setup, arguments, device),
         torch.device("cuda", 0) if cuda and torch.cuda.is_available() else torch.device("cpu"),
         memory_bytes=memory_bytes,
         tolerance=(0.0, 0.0),
+        beside=beside,
     )
 
 
@@ -142,6 +148,7 @@ def _open(
     tolerance: tuple[float, float],
     weak: bool = False,
     cold: bool = False,
+    beside: int = 0,
 ) -> tuple[Held, Opened]:
     ranks = join_ranks(device)
     if device.type == "cuda":
@@ -153,12 +160,14 @@ def _open(
     # not a part of the program, so before its memory is watched
     flush = make_flush(device) if cold else None
     memory = watch_memory(device)
-    start = time.perf_counter()
-    bench = replace(build(), flush=flush)
-    wait_for(bench)
-    built = time.perf_counter()
-    raw = _finish(bench, bench.step(0))
-    stepped = time.perf_counter()
+    # on a CPU the step itself has these threads, and what is compiled for it keeps their number
+    with share_cores(beside) if device.type == "cuda" else contextlib.nullcontext():
+        start = time.perf_counter()
+        bench = replace(build(), flush=flush)
+        wait_for(bench)
+        built = time.perf_counter()
+        raw = _finish(bench, bench.step(0))
+        stepped = time.perf_counter()
     first = None if bench.outputs is None else bench.outputs(raw)
     # after the last use of it: a result of the size of the memory must not stay
     del raw

@@ -89,11 +89,13 @@ class Session:
             receive_all(self._processes, "import", self._target.timeout_s)
             self._ready = True
 
-    def open(self) -> dict[str, Any]:
-        """Build and make the first step: build_s, first_step_s, items, version, idle_power_w; once, however often it is asked for."""
+    def open(self, *, beside: int = 0) -> dict[str, Any]:
+        """Build and make the first step, while `beside` other processes do so: build_s, first_step_s, items, version, idle_power_w;
+        once, however often it is asked for.
+        """
         if self._opened is None:
             self.wait()
-            answers = self._ask("open", **self._target.opening)
+            answers = self._ask("open", **self._target.opening, beside=beside)
             slowest = {name: max(answer[name] for answer in answers) for name in ("build_s", "first_step_s")}
             self._opened = {**answers[0], **slowest}
         return self._opened
