@@ -39,7 +39,7 @@ def differentiate_dense(
     ("length", "batch"),
     [*((length, batch) for length in (1, 2, 3, 31, 64, 127) for batch in (1, 3, 130)), (500, 1), (500, 3),
      # minutes of dense inverses
-     *(pytest.param(*size, marks=pytest.mark.slow) for size in ((500, 130), (2048, 1), (2048, 3), (2048, 130)))],
+     *(pytest.param(*size, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]) for size in ((500, 130), (2048, 1), (2048, 3), (2048, 130)))],
 )  # fmt: skip
 def test_diagonal_and_gradient_agree_with_the_dense_inverse(length: int, batch: int) -> None:
     a, b, c = draw_operands(batch, length, batched=True)
