@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from phasewise.environment import name_gpus
 from phasewise.run.forkserver import SERVER, start_fork_server
 from phasewise.run.garbage import no_collection
 
@@ -22,7 +23,13 @@ os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.envir
 
 @pytest.fixture(scope="session", autouse=True)
 def forks() -> Iterator[None]:
-    """One fork server for the workers of all tests of this process, also for those of the graphs that they run."""
+    """One fork server for the workers of all tests of this process, also for those of the graphs that they run.
+
+    None beside a GPU, as in a run.
+    """
+    if name_gpus():
+        yield
+        return
     held = start_fork_server()
     yield
     os.close(held)

@@ -33,7 +33,9 @@ def hold_project():
 
 def start_forks():
     """Unless this run was given a server. Not beside a GPU: what is timed there is fresh, and for the rest it has not been tried."""
-    if not HAS_GPU and SERVER not in os.environ:
+    if HAS_GPU:
+        os.environ.pop(SERVER, None)
+    elif SERVER not in os.environ:
         start_fork_server()
 
 

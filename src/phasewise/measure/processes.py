@@ -58,14 +58,9 @@ class Processes:
         if not drivers:
             return
         others = beside + len(drivers) - 1
+        acts = [partial(driver.open, beside=others) for driver in drivers]
         with ThreadPoolExecutor(len(drivers)) as pool:
-            opened = dict(
-                zip(
-                    map(id, drivers),
-                    pool.map(lambda driver: _could(partial(driver.open, beside=others)), drivers),
-                    strict=True,
-                )
-            )
+            opened = dict(zip(map(id, drivers), pool.map(_could, acts), strict=True))
         for arm, waiting in self.waiting.items():
             self.waiting[arm] = [driver for driver in waiting if opened[id(driver)]]
 
