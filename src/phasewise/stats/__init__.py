@@ -10,7 +10,6 @@ from phasewise.stats.looks import StopRules, paid_error
 from phasewise.stats.percentile import p50, p99
 from phasewise.stats.ratio import RatioEstimate, log_bounds_at, p_value
 from phasewise.stats.sets import combine_sets, estimate_ratio
-from phasewise.stats.simulate import Noise, Power, simulate_power
 from phasewise.stats.slope import Trend, is_warm, measure_trend
 from phasewise.stats.stopping import Continue, Progress, Stop, decide_next, is_precise
 from phasewise.stats.trimmed import TrimmedMean, trimmed_mean, yuen_interval
@@ -23,8 +22,6 @@ __all__ = [
     "Continue",
     "Decision",
     "Modes",
-    "Noise",
-    "Power",
     "Progress",
     "RatioEstimate",
     "Stop",
@@ -50,7 +47,6 @@ __all__ = [
     "p_value",
     "paid_error",
     "pool_like",
-    "simulate_power",
     "split_modes",
     "trimmed_mean",
     "yuen_interval",
