@@ -34,7 +34,7 @@ def tell(payload):
         "parent": os.getppid(), "group": os.getpgid(0) == os.getpid(), "cores": sorted(os.sched_getaffinity(0)),
         "first": sys.path[0], "open": sorted(int(fd) for fd in os.listdir("/proc/self/fd")),
         "faulthandler": faulthandler.is_enabled(), "drawn": drawn, "cache": os.environ.get("TRITON_CACHE_DIR"),
-        "compilers": [name for name in ("triton", "torch._inductor", "jax") if name in sys.modules],
+        "compilers": [name for name in ("triton", "torch._inductor", "jax") if name in sys.modules], "pandas": "pandas" in sys.modules,
     }
 
 def leave(payload):
@@ -99,6 +99,25 @@ def test_what_is_read_late_is_in_the_environment_of_a_forked_worker(server, help
     assert told["parent"] == server.pid and told["cache"] == "here"
     # and nothing that reads it has been imported by the server
     assert told["compilers"] == []
+
+
+def test_a_tooled_worker_has_a_server_of_its_own_and_none_with_an_environment(server, helpers, tmp_path):
+    tooled = run_isolated(f"{helpers}:tell", None, folder=tmp_path, tooled=True)
+    (twin,) = server.children()
+    assert tooled["parent"] == twin.pid and "torch._inductor" in tooled["compilers"] and tooled["pandas"]
+    # what the compiler reads when it is imported
+    late = run_isolated(f"{helpers}:tell", None, folder=tmp_path, tooled=True, environment={"TRITON_CACHE_DIR": "here"})
+    assert late["parent"] == server.pid and late["compilers"] == [] and not late["pandas"]
+
+
+def test_both_servers_end_when_the_one_that_started_them_does(helpers, tmp_path):
+    with serve() as server:
+        process = Process(environment={}, folder=tmp_path, tooled=True)
+        (twin,) = server.children()
+        assert psutil.Process(process.pid).ppid() == twin.pid
+    wait_until_gone(twin.pid)
+    wait_until_gone(process.pid)
+    process.close()
 
 
 def test_a_forked_worker_times_a_program(server, tmp_path):

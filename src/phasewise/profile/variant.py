@@ -86,7 +86,7 @@ def profile_in_process(
             "machine": msgspec.to_builtins(machine), "turn": turn and str(turn),
         },
         environment=plan.environment, folder=root, timeout_s=max(TIMEOUT_S, plan.budget.timeout_s),
-        memory_bytes=next(planned.memory_limit_bytes for planned in plan.cases if planned.case == case),
+        memory_bytes=next(planned.memory_limit_bytes for planned in plan.cases if planned.case == case), tooled=True,
     )  # fmt: skip
     return (
         CaseProfile(case=case, failure=answer) if isinstance(answer, Failure) else msgspec.convert(answer, CaseProfile)

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from phasewise.run.forkserver import SERVER
+from phasewise.run.forkserver import SERVER, TOOLED
 
 # the server may have to import torch first
 PATIENCE_S = 60.0
@@ -53,12 +53,16 @@ class Forked:
 
 
 def fork_worker(
-    descriptors: Sequence[int], *, module: str, environment: Mapping[str, str], folder: Path
+    descriptors: Sequence[int], *, module: str, environment: Mapping[str, str], folder: Path, tooled: bool = False
 ) -> Forked | None:
-    """A worker that runs `module` with these descriptors: two of its channel, and its stderr. None where there is no server to ask."""
+    """A worker that runs `module` with these descriptors: two of its channel, and its stderr. None where there is no server to ask.
+
+    `tooled`: with the tools of a profile imported already.
+    """
     path = os.environ.get(SERVER)
     if path is None:
         return None
+    path += TOOLED if tooled else ""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(PATIENCE_S)
     request = {

@@ -4,8 +4,11 @@ An import takes two seconds of a core, and the graph of a small workload has a h
 forked from it is as clean as a fresh process; but all of them share one layout of memory. What is to show how processes differ starts
 fresh, therefore, and so does what has an environment that torch reads when it is imported.
 
-`python -m phasewise.run.forkserver LISTENER_FD` serves until its stdin ends, and with it what it forked. Imports no torch before the
-first request.
+A profile worker needs twice as long once more, for what torch.profiler and torch-tb-profiler import. A second server has these, a
+child of the first; what is timed comes from the first.
+
+`python -m phasewise.run.forkserver LISTENER_FD TOOLED_LISTENER_FD` serves until its stdin ends, and with it what it forked. Neither
+server imports torch before its first request.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +35,10 @@ from phasewise.run.garbage import no_collection
 
 # where the server listens, for the processes of this run
 SERVER = "PHASEWISE_FORK_SERVER"
+# and behind this, the one that has imported tools
+TOOLED = ".tooled"
+# of torch.profiler: it asks whether the compiler has something to annotate; of a second opinion: pandas
+TOOLS = ("torch._inductor", "torch_tb_profiler.profiler.data")
 # of a request, which holds the environment: what a socket takes at once (net.core.wmem_default)
 REQUEST_BYTES = 200_000
 # READ_FD and WRITE_FD of the worker, and its stderr
@@ -39,22 +47,28 @@ DESCRIPTORS = 3
 
 def start_fork_server() -> int:
     """Start a server for the processes that this one starts from now on; returns the open file whose end is the server's."""
-    path = Path(tempfile.mkdtemp(prefix="phasewise-")) / "forkserver"
+    path = str(Path(tempfile.mkdtemp(prefix="phasewise-")) / "forkserver")
     until, held = os.pipe()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(str(path))
-        listener.listen()
+    with _listen(path) as plain, _listen(path + TOOLED) as tooled:
+        listeners = plain.fileno(), tooled.fileno()
         subprocess.Popen(
-            [sys.executable, "-m", "phasewise.run.forkserver", str(listener.fileno())],
+            [sys.executable, "-m", "phasewise.run.forkserver", *map(str, listeners)],
             stdin=until,
             stdout=subprocess.DEVNULL,
-            pass_fds=(listener.fileno(),),
+            pass_fds=listeners,
             # it hears of the end by its stdin, not by a Ctrl-C for the whole group, and cleans up
             start_new_session=True,
         )
     os.close(until)
-    os.environ[SERVER] = str(path)
+    os.environ[SERVER] = path
     return held
+
+
+def _listen(path: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen()
+    return listener
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +84,8 @@ class Server:
     """The listener, and the connection of each worker that lives; the end of the one is the end of the other."""
 
     listener: socket.socket
+    # what its workers need beside torch
+    tools: tuple[str, ...] = ()
     workers: dict[int, socket.socket] = field(default_factory=dict)
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
@@ -85,14 +101,15 @@ class Server:
             self.selector.register(source, selectors.EVENT_READ)
         while True:
             for key, _ in self.selector.select():
-                if key.fileobj is sys.stdin:
-                    return None
+                order = None
                 if key.fileobj is ended:
                     ended.recv(REQUEST_BYTES)
                     self._reap()
-                elif key.fileobj is not self.listener:
+                elif key.fileobj is self.listener:
+                    order = self._fork()
+                elif key.fileobj is not sys.stdin:
                     self._drop(key.data)
-                elif order := self._fork():
+                if order is not None or key.fileobj is sys.stdin:
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                     for end in (ended, wakes):
@@ -100,7 +117,7 @@ class Server:
                     return order
 
     def close(self) -> None:
-        """End all workers."""
+        """End all workers; the folder of the sockets goes with the last of them."""
         for pid in list(self.workers):
             self._drop(pid)
         with contextlib.suppress(OSError):
@@ -118,7 +135,7 @@ class Server:
                 os.close(descriptor)
             connection.close()
             return None
-        _import()
+        _import(self.tools)
         server = os.getpid()
         pid = os.fork()
         if pid:
@@ -164,12 +181,17 @@ class Server:
         return connection
 
 
-def _import() -> None:
+def _import(tools: Sequence[str]) -> None:
     """What every worker needs, and no collection that would write to all of its pages in each child."""
-    if "phasewise.run.held" not in sys.modules:
-        with no_collection():
-            import phasewise.run.held  # noqa: F401
-        gc.freeze()
+    if "phasewise.run.held" in sys.modules:
+        return
+    with no_collection():
+        import phasewise.run.held  # noqa: F401
+
+        for name in tools:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+    gc.freeze()
 
 
 def _surround(order: Order) -> tuple[int, int]:
@@ -195,10 +217,20 @@ def _surround(order: Order) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    server = Server(socket.socket(fileno=int(sys.argv[1])))
+    plain, tooled = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
+    twin = os.fork()
+    if twin:
+        tooled.close()
+        server = Server(plain)
+    else:
+        worker.die_with_parent()
+        plain.close()
+        server = Server(tooled, tools=TOOLS)
     order = server.serve()
     if order is None:
         server.close()
+        if twin:
+            os.waitpid(twin, 0)
     else:
         # as the end of this program, so that the interpreter ends as that of a fresh worker does
         surrounded = _surround(order)

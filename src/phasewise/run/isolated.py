@@ -19,15 +19,16 @@ def run_isolated(
     timeout_s: float = 600.0,
     memory_bytes: int | None = None,
     folder: Path | None = None,
+    tooled: bool = False,
 ) -> Any | Failure:
     """`target(payload)` in a fresh process: its result, or why there is none.
 
     `target` is "pkg.module:function" or "file.py:function"; `payload` and the result are plain JSON values.
     `environment` stands before anything is imported; `folder` is where it runs; with `memory_bytes` it may take at most
-    so much more memory than it has at the call, on the GPU where there is one, else on the host. An exception, a signal, a
+    so much more memory than it has at the call, on the GPU where there is one, else on the host; `tooled` as of a `Process`. An exception, a signal, a
     lack of memory and silence for `timeout_s` come back as a `Failure`.
     """
-    process = Process(environment=environment or {}, folder=folder or Path.cwd())
+    process = Process(environment=environment or {}, folder=folder or Path.cwd(), tooled=tooled)
     try:
         process.send("call", target=target, payload=payload, memory_bytes=memory_bytes)
         return receive_all([process], target.rpartition(":")[2].removesuffix("_plain"), timeout_s)[0]

@@ -35,11 +35,17 @@ class Process:
     """`python -m MODULE READ_FD WRITE_FD` with a channel to it. What it prints goes nowhere, its stderr to a file.
 
     Where the run has a fork server, it is forked there, unless it has to be `fresh` or has an environment that torch reads
-    when it is imported.
+    when it is imported. `tooled`: the tools of a profile may be imported already.
     """
 
     def __init__(
-        self, *, environment: Mapping[str, str], folder: Path, fresh: bool = False, module: str = "phasewise.run.worker"
+        self,
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        fresh: bool = False,
+        tooled: bool = False,
+        module: str = "phasewise.run.worker",
     ) -> None:
         # a regular file: a worker that writes much to stderr never blocks on us
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
@@ -49,7 +55,11 @@ class Process:
         around = _environment(environment)
         try:
             fresh = fresh or not all(name.startswith(LATE) for name in environment)
-            forked = None if fresh else fork_worker(own, module=module, environment=around, folder=folder)
+            # of the tools, the compiler reads it too, when it is imported
+            tooled = tooled and not environment
+            forked = (
+                None if fresh else fork_worker(own, module=module, environment=around, folder=folder, tooled=tooled)
+            )
             self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, module, around, folder)
         finally:
             os.close(down_read)
