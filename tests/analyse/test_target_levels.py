@@ -127,21 +127,15 @@ def test_what_a_phase_takes_away_is_worth_its_loss() -> None:
     assert other.value is None and other.reason == "04-elsewhere was not measured beside 02-b"
 
 
-def test_a_peer_is_held_against_a_phase_below_the_one_that_it_was_measured_beside() -> None:
-    elsewhere = Phase(name="elsewhere", speedup=1.2, parent="a", keep=False)
-    below, beside, apart = settle(
-        (*FAST, elsewhere),
+def test_a_peer_is_held_against_what_it_was_measured_beside() -> None:
+    below, beside = settle(
+        FAST,
         target("speedup", "numpy", minimum=2.5, phase="a"),
         target("speedup", "numpy", minimum=2.5, phase="b"),
-        target("speedup", "numpy", minimum=1.0, phase="elsewhere"),
         peers=(Peer(name="numpy", slower=4.0),),
     )
-    # four times the end of the stack, which is 1.5 times as fast as `a`
-    assert below.value == pytest.approx(4.0 / 1.5, rel=0.02) and below.level is Level.MINIMUM
     assert beside.value == pytest.approx(4.0, rel=0.02)
-    # the product of two intervals is wider than either
-    assert below.high / below.low > beside.high / beside.low
-    assert apart.value is None and apart.reason == "peer numpy was measured beside 02-b, not 03-elsewhere"
+    assert below.value is None and below.reason == "peer numpy was measured beside 02-b, not 01-a"
 
 
 def test_the_stack_reaches_what_all_of_its_targets_reach() -> None:

@@ -96,6 +96,7 @@ BAD = {
     "switch default": (replace(GOOD, switches=Undefaulted, phases=()), "has no default"),
     "no dataclass": (replace(GOOD, switches=int, phases=()), "a frozen dataclass is needed"),
     "two peers": (replace(GOOD, peers=(Peer("a"), Peer("a"))), "same name"),
+    "peer beside nothing": (replace(GOOD, peers=(Peer("a", beside="missing"),)), "beside='missing' is no phase"),
     "tiers": (replace(GOOD, tiers={}), "tier 'strict' is missing"),
 }
 

@@ -76,6 +76,14 @@ def test_ablations_leave_one_out_and_put_one_in_without_repeating_what_is_measur
     assert "without-z" not in found and "only-x" not in found
 
 
+def test_a_peer_stands_beside_the_phase_that_it_names_or_what_is_left_of_it():
+    phases = Phase("x", {"a": 1}), Phase("y", {"a": 2}, needs=Needs(cuda=True)), Phase("z", {"b": 1})
+    peers = Peer("numpy", beside="x"), Peer("cupy", beside="y"), Peer("jax")
+    found = stack(workload(*phases, peers=peers))
+    assert {found[f"peer-{peer.name}"].places["one"].parent for peer in peers[:2]} == {"01-x"}
+    assert found["peer-jax"].places["one"].parent == "03-z"
+
+
 def test_peers_and_controls_stand_beside_the_top_of_the_stack():
     found = stack(workload(Phase("x", {"a": 1}), peers=(Peer("numpy", cases=("two",)),)))
     assert found["peer-numpy"].places["two"].parent == "01-x"

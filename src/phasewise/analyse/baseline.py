@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from phasewise.analyse.compare import Comparison, Estimates, Key, chain, to_interval
+from phasewise.analyse.compare import Comparison, Estimates, Key, chain
 from phasewise.analyse.shelf import Shelf, find_parent_arm
-from phasewise.records.analyse import PeerRow
-from phasewise.records.base import Interval
 from phasewise.records.measure import ScalePoint
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
 from phasewise.stats import RatioEstimate, trimmed_mean
@@ -151,19 +149,3 @@ def over_baseline(
             return OverBaseline(comparison=chain(links), chained=True)
         variant = found.against
     return None
-
-
-def over_ancestor(estimates: Estimates, case: str, peer: PeerRow, ancestor: str) -> Interval | None:
-    """A peer's time over that of `ancestor`, on which the variant stands that the peer was measured beside.
-
-    None where the variant does not stand on it, or a link was not measured.
-    """
-    beside = estimates.comparisons.get((case, f"peer-{peer.name}"))
-    links = [] if beside is None else [beside]
-    while links and links[-1].against != ancestor:
-        found = estimates.comparisons.get((case, links[-1].against))
-        links = [] if found is None else [*links, found]
-    ours = to_interval(chain(links).ratio) if links else None
-    if ours is None:
-        return None
-    return Interval(estimate=1.0 / ours.estimate, low=1.0 / ours.high, high=1.0 / ours.low)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from phasewise.analyse.baseline import over_ancestor
 from phasewise.analyse.compare import Estimates, Key
 from phasewise.analyse.measures import check_number, counted, energy_per_item, step_time, utilisation
 from phasewise.analyse.shelf import Shelf, find_parent_arm
@@ -156,12 +155,9 @@ def _speedup(judged: Judged, target: PlannedTarget, variant: str, verdict: Verdi
     if peer is None or peer.ratio is None:
         why = f"{peer.verdict.status} ({peer.verdict.reason})" if peer else f"no row in {target.case}"
         return None, f"peer {target.against}: {why}"
-    if peer.variant == variant:
-        return peer.ratio, _unclaimed(variant, target.against, peer.verdict.status, peer.verdict.reason)
-    apart = over_ancestor(judged.estimates, target.case, peer, variant)
-    if apart is None:
+    if peer.variant != variant:
         return None, f"peer {target.against} was measured beside {peer.variant}, not {variant}"
-    return apart, "" if apart.low > 1.0 or apart.high < 1.0 else f"no gain can be claimed over {target.against}"
+    return peer.ratio, _unclaimed(variant, target.against, peer.verdict.status, peer.verdict.reason)
 
 
 def _over_parent(variant: str, verdict: Verdict) -> tuple[Interval | None, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from phasewise.model.layout import VARIANT_NAME, check_name
-from phasewise.model.workload import Case, Idea, Phase, Risk, Target, Workload
+from phasewise.model.workload import Case, Idea, Peer, Phase, Risk, Target, Workload
 from phasewise.records.errors import PlanError
 from phasewise.records.finding import FindingId
 
@@ -55,6 +55,7 @@ def check_workload(workload: Workload, name: str, checks_file: Path | None) -> N
     for peer in workload.peers:
         check_name(peer.name, VARIANT_NAME, f"{place}: peer")
         _check_cases_named(workload, peer.cases, f"{place}: peer {peer.name!r}")
+        _check_beside(workload, peer, f"{place}: peer {peer.name!r}")
     for tier in ("strict", "moderate", "relaxed"):
         if tier not in workload.tiers:
             raise PlanError(
@@ -147,6 +148,20 @@ def _check_phase_words(workload: Workload, phase: Phase, here: str) -> None:
                 f"{here}: {word}={bounds!r} is no interval of speed-ups; give (low, high) with 0 < low <= high"
             )
     _check_cases_named(workload, phase.cases, here)
+
+
+def _check_beside(workload: Workload, peer: Peer, here: str) -> None:
+    if peer.beside is None:
+        return
+    phase = next((phase for phase in workload.phases if phase.name == peer.beside), None)
+    if phase is None:
+        names = ", ".join(phase.name for phase in workload.phases)
+        raise PlanError(f"{here}: beside={peer.beside!r} is no phase; choose among {names or 'none'}")
+    for case in peer.cases or workload.cases:
+        if phase.cases and case not in phase.cases:
+            raise PlanError(
+                f"{here}: beside={peer.beside!r} does not apply to case {case!r}; name other cases, or another phase"
+            )
 
 
 def _check_cases_named(workload: Workload, cases: Iterable[str], here: str) -> None:

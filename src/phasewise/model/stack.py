@@ -101,7 +101,12 @@ def stack_variants(workload: Workload, cases: tuple[str, ...], machine: Machine,
             dropped[name] = skip or untimed or ""
     variants += _ablate(workload, chains, tops, places, ablations, root)
     variants += _control(cases, tops, places)
-    variants += _peers(workload, cases, tops, places, machine)
+    beside = {
+        peer.name: {case: _nearest(names[peer.beside], case, places, dropped, names) for case in cases}
+        for peer in workload.peers
+        if peer.beside
+    }
+    variants += _peers(workload, cases, tops, beside, places, machine)
     return Stack(variants=tuple(variants), tops=tops)
 
 
@@ -177,14 +182,16 @@ def _peers(
     workload: Workload,
     cases: tuple[str, ...],
     tops: Mapping[str, str],
+    beside: Mapping[str, Mapping[str, str]],
     places: Mapping[tuple[str, str], Place],
     machine: Machine,
 ) -> list[Variant]:
-    """Each peer beside the last kept variant."""
+    """Each peer beside the last kept variant, or beside the one that `beside` has for it."""
     found = []
     for peer in workload.peers:
+        ours = beside.get(peer.name, tops)
         here = {
-            case: _twin(tops[case], places[(tops[case], case)])
+            case: _twin(ours[case], places[(ours[case], case)])
             for case in cases
             if not peer.cases or case in peer.cases
         }

@@ -190,6 +190,8 @@ class Peer:
     package: str = ""
     needs: Needs = Needs()
     cases: tuple[str, ...] = ()
+    # the phase of ours that it is measured beside, where that is not the end of the stack: one that takes the same steps
+    beside: str | None = None
     # where a peer solves a smaller or different problem: the sentence that says so; it is then held to `<peer>_reference`, or
     # timed unchecked where there is none
     different: str = ""

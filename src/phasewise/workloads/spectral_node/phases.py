@@ -197,9 +197,10 @@ workload = Workload(
               needs=Needs(cuda=True, gpus=2), cases=("train",), method="DistributedDataParallel"),
     ),
     peers=(
-        Peer("torch-compile", package="torch", cases=("solve",)),
-        Peer("diffrax", package="diffrax", needs=Needs(modules=("diffrax",)), cases=("solve",)),
-        Peer("torchdiffeq-rk4", package="torchdiffeq", needs=Needs(modules=("torchdiffeq",)), cases=("solve",)),
+        # the closed form takes no steps; these take the steps of the kernel
+        Peer("torch-compile", package="torch", cases=("solve",), beside="triton-fused"),
+        Peer("diffrax", package="diffrax", needs=Needs(modules=("diffrax",)), cases=("solve",), beside="triton-fused"),
+        Peer("torchdiffeq-rk4", package="torchdiffeq", needs=Needs(modules=("torchdiffeq",)), cases=("solve",), beside="triton-fused"),
         Peer("torchode", package="torchode", needs=Needs(modules=("torchode",)), cases=("transitions",)),
         Peer("torchdiffeq-adjoint", package="torchdiffeq", needs=Needs(modules=("torchdiffeq",)), cases=("train",),
              different="dopri5 and its adjoint choose their own steps, at rtol 1e-5 and atol 1e-7: gradients differ by 1e-4 of themselves"),
