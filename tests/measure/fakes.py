@@ -53,6 +53,7 @@ class FakeArm:
     reason: Reason = Reason.CRASH
     # out of memory where more than so many processes have built something
     most_built: int = 99
+    opening_s: float = OPENING_S
     # first steps are slower by this, halving every hundred steps
     cold_start: float = 0.0
     sensors: Callable[[int], dict[str, Any]] = lambda block: {}
@@ -82,7 +83,7 @@ class FakeArm:
             if len(self.clock.built) > self.most_built:
                 self.close()
                 raise ProcessFailed(Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory"))
-            self.clock.seconds += OPENING_S
+            self.clock.seconds += self.opening_s
         return {"build_s": 2.0, "first_step_s": 1.0, "items": self.items, "version": "", "idle_power_w": None}
 
     def block(self, steps: int, settle: int) -> dict[str, Any]:

@@ -116,7 +116,9 @@ def test_a_baseline_too_slow_for_its_shape_is_measured_at_smaller_ones(tmp_path:
     plan = plan_program("good", baseline_at=({"n": 4}, {"n": 6}))
     (case,) = measure(tmp_path, plan).cases
     assert [(point.shape, point.items) for point in case.scale] == [({"n": 4}, 4.0), ({"n": 6}, 6.0)]
-    assert all(wall > 0 for point in case.scale for wall in point.wall_s)
+    assert [len(point.wall_s) for point in case.scale] == [5, 5] and all(
+        wall > 0 for point in case.scale for wall in point.wall_s
+    )
     assert case.rounds == () and step_times(case, "variant") == []
 
 

@@ -261,13 +261,22 @@ def test_a_slow_arm_is_compared_in_few_rounds_of_one_set() -> None:
 
 
 def test_a_slow_arm_is_compared_in_fresh_processes_as_far_as_the_seconds_go() -> None:
-    for seconds, sets in ((60.0, 3), (20.0, 2), (10.0, 1)):
+    for seconds, sets in ((60.0, 3), (12.0, 2), (10.0, 1)):
         clock = Clock()
         budget = Budget(seconds=seconds, slow_step_s=0.05)
         case = run(clock, entrant(clock, "parent", step_s=0.1), entrant(clock, "variant"), budget=budget)
         counts = Counter(taken.process_set for taken in case.rounds)
         assert case.stopped == "slow" and len(counts) == sets, (seconds, counts)
         assert max(counts.values()) <= budget.min_rounds
+
+
+@pytest.mark.parametrize(("ahead", "sets"), [(True, 3), (False, 1)])
+def test_what_the_first_set_takes_to_build_is_not_of_the_budget(ahead: bool, sets: int) -> None:
+    """Those built beside it are used; others would have to build as long again."""
+    clock = Clock()
+    arms = [entrant(clock, name, opening_s=30.0) for name in ("parent", "variant")]
+    case = run(clock, *arms, budget=change(BUDGET, seconds=30.0, energy_window_s=0.0, max_sets=3), ahead=ahead)
+    assert len({taken.process_set for taken in case.rounds}) == sets
 
 
 def test_a_slow_baseline_beside_another_parent_is_spared() -> None:

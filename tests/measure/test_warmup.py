@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
+
 from measure.fakes import Clock, FakeArm
 from phasewise.measure.warmup import settling_steps, warm_up
 from phasewise.records.plan import Budget
@@ -25,10 +27,22 @@ def test_a_program_that_never_settles_is_given_up_after_half_a_minute() -> None:
     assert 30.0 <= clock.seconds < 120.0
 
 
-def test_a_slow_step_is_made_once_more_and_is_its_own_block() -> None:
-    clock = Clock()
-    warmed = warm_up(FakeArm(clock, "slow", step_s=30.0), Budget(), cold=False, now=clock.now)
-    assert warmed.warmup_steps == 2 and warmed.block_steps == 1 and clock.seconds < 31.0
+def test_a_slow_step_is_made_a_few_times_more_within_seconds_and_is_its_own_block() -> None:
+    for step_s, steps in ((30.0, 2), (7.0, 3), (2.0, 4)):
+        clock = Clock()
+        warmed = warm_up(FakeArm(clock, "slow", step_s=step_s), Budget(), cold=False, now=clock.now)
+        assert warmed.warmup_steps == steps and warmed.block_steps == 1, step_s
+        assert clock.seconds < (steps - 0.9) * step_s
+
+
+def test_a_program_that_compiles_a_step_or_two_more_is_not_slow() -> None:
+    for compiled in (1, 2):
+        clock = Clock()
+        arm = FakeArm(clock, "compiled", noise=0.0)
+        later = chain([3.0] * compiled, repeat(5e-3))
+        arm._step = lambda later=later: next(later)  # type: ignore[method-assign]
+        warmed = warm_up(arm, Budget(slow_step_s=0.05), cold=False, now=clock.now)
+        assert warmed.step_s == 5e-3 and warmed.block_steps > 1
 
 
 def test_a_step_that_is_slow_for_its_budget_is_its_own_block() -> None:

@@ -60,7 +60,7 @@ def sample_case(
     sampling = begin_sampling(case, entrants, budget, tools, ahead=ahead)
     began = tools.now()
     try:
-        stopped = _sample(sampling, pairs, began)
+        stopped = _sample(sampling, pairs)
     finally:
         sampling.processes.leave(sampling.logs)
     sampling.rounds = list(mark_drops(sampling.rounds))
@@ -69,12 +69,12 @@ def sample_case(
     return msgspec.structs.replace(sampling.snapshot(stopped), seconds=seconds)
 
 
-def _sample(sampling: Sampling, pairs: Sequence[Pair], began: float) -> str:
+def _sample(sampling: Sampling, pairs: Sequence[Pair]) -> str:
     """Sets and rounds; returns why they ended."""
     wanted, fresh = 0, True
     while True:
         if fresh:
-            wanted = _begin_set(sampling, pairs, wanted, began)
+            wanted = _begin_set(sampling, pairs, wanted)
         if _is_over(sampling, pairs):
             close_set(sampling)
             return "failed"
@@ -91,10 +91,10 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair], began: float) -> str:
         if _is_over(sampling, pairs):
             close_set(sampling)
             return "failed"
-        rules = choose_rules(sampling, pairs, began)
+        rules = choose_rules(sampling, pairs)
         if not sampling.together:
             sampling.seconds_a_set = spent
-        step = _decide(sampling, pairs, rules, began, spent / taken if taken and sampling.together else 0.0)
+        step = _decide(sampling, pairs, rules, spent / taken if taken and sampling.together else 0.0)
         if isinstance(step, Stop):
             close_set(sampling)
             return rules.fixed or step.reason
@@ -103,7 +103,7 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair], began: float) -> str:
             close_set(sampling)
 
 
-def _begin_set(sampling: Sampling, pairs: Sequence[Pair], wanted: int, began: float) -> int:
+def _begin_set(sampling: Sampling, pairs: Sequence[Pair], wanted: int) -> int:
     """Open a set, if its arms live together; the rounds to run in it."""
     if sampling.together:
         try:
@@ -114,7 +114,9 @@ def _begin_set(sampling: Sampling, pairs: Sequence[Pair], wanted: int, began: fl
     if not sampling.together:
         sampling.process_set += 1
     first = wanted == 0
-    return choose_rules(sampling, pairs, began).stop.least_rounds if first else wanted
+    if first:
+        sampling.began = sampling.tools.now() - sampling.warming_s
+    return choose_rules(sampling, pairs).stop.least_rounds if first else wanted
 
 
 def _run_together(sampling: Sampling, wanted: int) -> bool:
@@ -156,7 +158,7 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
         add_round(sampling, [blocks[arm][number] for arm in arms if number < len(blocks.get(arm, ()))])
 
 
-def choose_rules(sampling: Sampling, pairs: Sequence[Pair], began: float) -> Rules:
+def choose_rules(sampling: Sampling, pairs: Sequence[Pair]) -> Rules:
     """The rules of the budget; fixed amounts where an arm is slow, or where nothing is left to compare.
 
     Slow arms too are compared in fresh processes, as far as the budget's seconds go: a loop of launches strays most from one
@@ -166,10 +168,10 @@ def choose_rules(sampling: Sampling, pairs: Sequence[Pair], began: float) -> Rul
     ordinary = stop_rules(budget)
     is_compared = bool(_open_pairs(sampling, pairs))
     if is_slow(sampling):
-        left = budget.seconds - (sampling.tools.now() - began)
         a_round = sum(arm.step_s * arm.block_steps for arm in sampling.warmed)
-        rounds = max(LEAST_ROUNDS, min(budget.min_rounds, int(left / a_round)))
-        sets = int(budget.seconds / (sampling.opening_s + rounds * a_round)) if is_compared else 1
+        rounds = max(LEAST_ROUNDS, min(budget.min_rounds, int(sampling.seconds_left / a_round)))
+        seconds = budget.seconds + sampling.opening_s - sampling.warming_s
+        sets = int(seconds / (sampling.opening_s + rounds * a_round)) if is_compared else 1
         return Rules(stop=_fixed(rounds, max(1, min(budget.min_sets, sets))), fixed=SLOW)
     if not is_compared:
         return Rules(stop=_fixed(ordinary.least_rounds, budget.min_sets), fixed=ALONE)
@@ -179,9 +181,7 @@ def choose_rules(sampling: Sampling, pairs: Sequence[Pair], began: float) -> Rul
     return Rules(stop=ordinary)
 
 
-def _decide(
-    sampling: Sampling, pairs: Sequence[Pair], rules: Rules, began: float, seconds_a_round: float
-) -> Continue | Stop:
+def _decide(sampling: Sampling, pairs: Sequence[Pair], rules: Rules, seconds_a_round: float) -> Continue | Stop:
     sampling.rounds = list(mark_drops(sampling.rounds))
     here = [taken for taken in sampling.rounds if taken.process_set == sampling.process_set]
     kept = sum(not taken.dropped for taken in here)
@@ -189,15 +189,14 @@ def _decide(
     if len(here) >= TRIES * rules.stop.least_rounds or not sampling.together or rules.fixed == SLOW:
         kept = max(kept, rules.stop.least_rounds)
     estimates = _estimate(sampling, pairs, rules.stop)
-    elapsed = sampling.tools.now() - began
-    sampling.tools.progress.update(_describe(sampling, estimates, f"{sampling.budget.seconds - elapsed:.0f} s left"))
+    sampling.tools.progress.update(_describe(sampling, estimates, f"{sampling.seconds_left:.0f} s left"))
     return decide_next(
         estimates,
         rules=rules.stop,
         progress=Standing(
             sets=sampling.process_set + 1,
             rounds=kept,
-            seconds_left=sampling.budget.seconds - elapsed,
+            seconds_left=sampling.seconds_left,
             seconds_a_set=sampling.seconds_a_set,
             seconds_a_round=seconds_a_round,
         ),

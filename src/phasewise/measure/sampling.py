@@ -65,6 +65,8 @@ class Sampling:
     # of the newest process set; -1 before the first
     process_set: int = -1
     order: list[str] = field(default_factory=list)
+    # since when the budget's seconds run
+    began: float = 0.0
     # what it takes until the next set can be timed
     seconds_a_set: float = 0.0
     # the longest opening of a set so far, and the warm-ups in the newest
@@ -75,6 +77,11 @@ class Sampling:
     def drivers(self) -> dict[str, ArmDriver]:
         """The processes of this set."""
         return self.processes.running
+
+    @property
+    def seconds_left(self) -> float:
+        """Of the budget."""
+        return self.budget.seconds - (self.tools.now() - self.began)
 
     @property
     def taking_part(self) -> list[str]:

@@ -29,8 +29,9 @@ from phasewise.store import digest
 
 # processes that import before anything is timed
 AHEAD_A_CORE = 2
-# blocks at each of the smaller shapes of a slow baseline
+# blocks at each of the smaller shapes of a slow baseline, as far as they end in these seconds
 SCALE_BLOCKS = 5
+SCALE_S = 20.0
 
 
 def measure_variant(
@@ -164,25 +165,28 @@ def _is_spared(arm: Arm, found: CaseMeasurement) -> bool:
 
 
 def _measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools) -> CaseMeasurement:
-    """The baseline at its smaller shapes only, each in a process of its own."""
+    """The baseline at its smaller shapes only, each in a process of its own, in blocks by turns: all see the same machine."""
     began = tools.now()
-    points = []
     arm = Arm(arm="variant", variant=plan.variant, switches=case.switches or plan.switches, ranks=plan.ranks)
-    for shape in case.baseline_at:
-        tools.progress.update(f"{case.case}: baseline at {shape}")
-        session = Session(target_case(plan, case.case, root, shape=shape))
-        try:
-            items = session.open()["items"]
-            warmed = warm_up(session, plan.budget, cold=case.cache == "cold", now=tools.now)
-            steps = warmed.block_steps
-            blocks = 1 if warmed.step_s > plan.budget.slow_step_s else SCALE_BLOCKS
-            walls = [session.block(steps, settling_steps(steps))["wall_s"] / steps for _ in range(blocks)]
-        except ProcessFailed as died:
-            arm = msgspec.structs.replace(arm, failure=died.failure)
-            break
-        finally:
+    points = [ScalePoint(shape=shape, items=0.0, wall_s=()) for shape in case.baseline_at]
+    sessions = [Session(target_case(plan, case.case, root, shape=shape)) for shape in case.baseline_at]
+    try:
+        warmed = []
+        for number, session in enumerate(sessions):
+            tools.progress.update(f"{case.case}: baseline at {points[number].shape}")
+            points[number] = msgspec.structs.replace(points[number], items=session.open()["items"])
+            warmed.append(warm_up(session, plan.budget, cold=case.cache == "cold", now=tools.now))
+        a_round = sum(each.step_s * each.block_steps for each in warmed)
+        for _ in range(max(1, min(SCALE_BLOCKS, int(SCALE_S / a_round)))):
+            for number, (session, each) in enumerate(zip(sessions, warmed, strict=True)):
+                wall_s = session.block(each.block_steps, settling_steps(each.block_steps))["wall_s"] / each.block_steps
+                points[number] = msgspec.structs.replace(points[number], wall_s=(*points[number].wall_s, wall_s))
+    except ProcessFailed as died:
+        arm = msgspec.structs.replace(arm, failure=died.failure)
+    finally:
+        for session in sessions:
             session.close()
-        points.append(ScalePoint(shape=shape, items=items, wall_s=tuple(walls)))
     return CaseMeasurement(
-        case=case.case, arms=(arm,), scale=tuple(points), stopped="scale", seconds=tools.now() - began
-    )
+        case=case.case, arms=(arm,), scale=tuple(point for point in points if point.wall_s), stopped="scale",
+        seconds=tools.now() - began,
+    )  # fmt: skip

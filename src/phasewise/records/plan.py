@@ -30,7 +30,7 @@ class Budget(Record, frozen=True, kw_only=True):
     # a block lasts at least this long and this many steps
     block_s: Seconds = 0.02
     block_steps: int = 5
-    # stop adding sets when this has been spent on one comparison
+    # stop adding sets when this has been spent on one comparison since its first set was built: programs may compile until then
     seconds: Seconds = 180.0
     # kill a worker that has not answered for this long
     timeout_s: Seconds = 600.0
