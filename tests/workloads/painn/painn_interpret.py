@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import torch
 
@@ -32,6 +33,16 @@ def check_full_cell() -> cases.Found:
     return {"said": int(found.overflow) > 0, "in-bounds": in_bounds(found, 9)}
 
 
+def check_crowded_cell() -> cases.Found:
+    """One cell of more atoms than a tile has rows, and columns, and of empty slots."""
+    cell = 12.0 * torch.eye(3)
+    boxes = (
+        replace(plan_box(cell, cases.CUTOFF + skin, 35, slots=64), cells=(1, 1, 1), reach=(1, 1, 1))
+        for skin in (0.0, 1.0)
+    )
+    return cases.check_box(cases.draw_box(35, cell), *boxes, 600)
+
+
 def in_bounds(edges: Edges, atoms: int) -> bool:
     """Whether a list that overflowed can still be walked safely."""
     rows, places = edges.row_ptr, edges.j.shape[0]
@@ -58,6 +69,7 @@ def main() -> None:
         "nothing": check_nothing(),
         "skewed": check_box(6, SKEWED, 400),
         "long": check_box(11, LONG, 600),
+        "crowded": check_crowded_cell(),
         "full-cell": check_full_cell(),
         "short-box": check_short_box(),
         "messages": cases.check_messages(

@@ -23,6 +23,7 @@ CASES = [
     "nothing",
     "skewed",
     "long",
+    "crowded",
     "full-cell",
     "short-box",
     "messages",

@@ -25,6 +25,8 @@ from phasewise.workloads.painn.layout import Atoms, Edges
 from phasewise.workloads.painn.triton.boxes import Box
 from phasewise.workloads.painn.triton.device import blocks, has_kernels
 from phasewise.workloads.painn.triton.lists import (
+    COLUMNS,
+    ROWS,
     finish_edges,
     load_vector,
     new_edges,
@@ -64,17 +66,17 @@ def find_in_box(atoms: Atoms, box: Box, capacity: int) -> tuple[Edges, Tensor]:
     pack_kernel[(cells,)](member, home, where, held, homes, positions, box.cell, SLOTS=box.slots, num_warps=4)
     begins = torch.empty(count, dtype=torch.int32, device=device)
     shared = (member, home, where, held, box.cell, square, capacity, *box.cells, *box.reach)
-    # a tile of 64 x 64 distances spills in four warps
-    warps = 8 if box.slots > 32 else 4
+    rows = min(ROWS, box.slots)
     for fill in (False, True):
         if fill:
             scan_kernel[(blocks(count, SCAN_BLOCK),)](
                 edges.row_ptr, begins, edges.overflow, counts, held, count, cells, capacity, BLOCK=SCAN_BLOCK,
                 num_warps=4,
             )  # fmt: skip
-        pair_kernel[(cells,)](
-            edges.i, edges.j, edges.r, shift, counts, begins, *shared, FILL=fill, SLOTS=box.slots, num_warps=warps
-        )
+        pair_kernel[(cells, box.slots // rows)](
+            edges.i, edges.j, edges.r, shift, counts, begins, *shared, FILL=fill, SLOTS=box.slots, ROWS=rows,
+            COLUMNS=COLUMNS, num_warps=4,
+        )  # fmt: skip
     finish_edges(edges, box.cutoff)
     return edges, shift
 
@@ -190,46 +192,54 @@ def wrap(index, n):
 @triton.jit(do_not_specialize=["capacity", "n_x", "n_y", "n_z", "reach_x", "reach_y", "reach_z"])
 def pair_kernel(
     i, j, r, shift, counts, begins, member, home, where, held, cell, square, capacity,
-    n_x, n_y, n_z, reach_x, reach_y, reach_z, FILL: tl.constexpr, SLOTS: tl.constexpr,
+    n_x, n_y, n_z, reach_x, reach_y, reach_z,
+    FILL: tl.constexpr, SLOTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One cell against all that the cutoff reaches: numbers of neighbours, or (FILL) rows."""
+    """ROWS slots of a cell against all cells that the cutoff reaches: numbers of neighbours, or (FILL) rows."""
     number = tl.program_id(0)
     c_z = number % n_z
     c_y = (number // n_z) % n_y
     c_x = number // (n_z * n_y)
-    slot = tl.arange(0, SLOTS)
-    valid = slot < tl.load(held + number)
+    first = tl.program_id(1) * ROWS
+    slot = first + tl.arange(0, ROWS)
+    atoms = tl.minimum(tl.load(held + number), SLOTS)
+    valid = slot < atoms
     a = tl.load(member + number * SLOTS + slot, mask=valid, other=0)
     x, y, z = load_vector(where, (number * SLOTS + slot).to(tl.int64), valid)
     radius = tl.load(square)
-    seen = tl.zeros((SLOTS,), tl.int32)
+    seen = tl.zeros((ROWS,), tl.int32)
     if FILL:
         seen = tl.load(begins + a, mask=valid, other=0)
         mine = tl.load(home + number * SLOTS + slot, mask=valid, other=0)
     width_y, width_z = 2 * reach_y + 1, 2 * reach_z + 1
-    for k in range((2 * reach_x + 1) * width_y * width_z):
+    # where all slots are empty, at none
+    around = tl.where(first < atoms, (2 * reach_x + 1) * width_y * width_z, 0)
+    for k in range(around):
         s_x, d_x = wrap(c_x + k // (width_y * width_z) - reach_x, n_x)
         s_y, d_y = wrap(c_y + (k // width_z) % width_y - reach_y, n_y)
         s_z, d_z = wrap(c_z + k % width_z - reach_z, n_z)
         there = (d_x * n_y + d_y) * n_z + d_z
-        exists = slot < tl.load(held + there)
-        b = tl.load(member + there * SLOTS + slot, mask=exists, other=0)
-        b_x, b_y, b_z = load_vector(where, (there * SLOTS + slot).to(tl.int64), exists)
         o_x, o_y, o_z = lattice_vector(s_x, s_y, s_z, cell)
-        dx = (b_x[None, :] - x[:, None]) + o_x
-        dy = (b_y[None, :] - y[:, None]) + o_y
-        dz = (b_z[None, :] - z[:, None]) + o_z
-        near = (dx * dx + dy * dy + dz * dz < radius) & valid[:, None] & exists[None, :]
+        they = tl.minimum(tl.load(held + there), SLOTS)
         # an atom is no neighbour of itself, but its images are
-        itself = tl.where(tl.abs(s_x) + tl.abs(s_y) + tl.abs(s_z) == 0, b, -1)
-        near = near & (a[:, None] != itself[None, :])
-        one = near.to(tl.int32)
-        if FILL:
-            place = seen[:, None] + tl.cumsum(one, 1) - one
-            store_edges(i, j, r, place, near, a[:, None], b[None, :], dx, dy, dz, capacity)
-            theirs = tl.load(home + there * SLOTS + slot, mask=exists, other=0)
-            code = (s_x + 1024 * s_y + 1048576 * s_z) - theirs[None, :] + mine[:, None]
-            tl.store(shift + place, code, mask=near & (place < capacity))
-        seen += tl.sum(one, 1)
+        is_home = tl.abs(s_x) + tl.abs(s_y) + tl.abs(s_z) == 0
+        for begin in range(0, they, COLUMNS):
+            column = begin + tl.arange(0, COLUMNS)
+            exists = column < they
+            b = tl.load(member + there * SLOTS + column, mask=exists, other=0)
+            b_x, b_y, b_z = load_vector(where, (there * SLOTS + column).to(tl.int64), exists)
+            dx = (b_x[None, :] - x[:, None]) + o_x
+            dy = (b_y[None, :] - y[:, None]) + o_y
+            dz = (b_z[None, :] - z[:, None]) + o_z
+            near = (dx * dx + dy * dy + dz * dz < radius) & valid[:, None] & exists[None, :]
+            near = near & (a[:, None] != tl.where(is_home, b, -1)[None, :])
+            one = near.to(tl.int32)
+            if FILL:
+                place = seen[:, None] + tl.cumsum(one, 1) - one
+                store_edges(i, j, r, place, near, a[:, None], b[None, :], dx, dy, dz, capacity)
+                theirs = tl.load(home + there * SLOTS + column, mask=exists, other=0)
+                code = (s_x + 1024 * s_y + 1048576 * s_z) - theirs[None, :] + mine[:, None]
+                tl.store(shift + place, code, mask=near & (place < capacity))
+            seen += tl.sum(one, 1)
     if not FILL:
         tl.store(counts + a, seen, mask=valid)

@@ -18,8 +18,9 @@ from phasewise.workloads.painn.triton.device import blocks
 
 # rows and candidates of a tile of distances
 ROWS, COLUMNS = 16, 32
-# edges of a program that looks for opposites
+# edges of a program that looks for opposites: beside 32 places each, or halving
 EDGES = 32
+SORTED_EDGES = 128
 
 
 def new_edges(atoms: int, capacity: int, device: torch.device) -> Edges:
@@ -64,13 +65,16 @@ def cut_edges(edges: Edges, capacity: int, cutoff: float) -> Edges:
     )  # fmt: skip
 
 
-def finish_edges(edges: Edges, cutoff: float) -> None:
-    """Write `reverse` of each edge, and what an empty place holds."""
+def finish_edges(edges: Edges, cutoff: float, *, ascending: bool = False) -> None:
+    """Write `reverse` of each edge, and what an empty place holds. `ascending`: each row is in the order of j, and has no j twice."""
     capacity = edges.j.shape[0]
-    reverse_kernel[(blocks(capacity, EDGES),)](
+    shared = (
         edges.reverse, edges.i, edges.j, edges.r, edges.row_ptr, edges.row_ptr.shape[0] - 1, capacity, 2.0 * cutoff,
-        EDGES=EDGES, COLUMNS=COLUMNS, num_warps=4,
     )  # fmt: skip
+    if ascending:
+        reverse_sorted_kernel[(blocks(capacity, SORTED_EDGES),)](*shared, EDGES=SORTED_EDGES, num_warps=4)
+    else:
+        reverse_kernel[(blocks(capacity, EDGES),)](*shared, EDGES=EDGES, COLUMNS=COLUMNS, num_warps=4)
 
 
 @triton.jit
@@ -145,12 +149,38 @@ def reverse_kernel(
         there_x, there_y, there_z = load_vector(r, place.to(tl.int64), match)
         match = match & (there_x == -x[:, None]) & (there_y == -y[:, None]) & (there_z == -z[:, None])
         found = tl.maximum(found, tl.max(tl.where(match, place, -1), 1))
-    # an opposite may be missing only where the list overflowed
+    store_opposites(reverse, i, j, r, e, found, room, room & ~real, far)
+
+
+@triton.jit(do_not_specialize=["atoms", "capacity"])
+def reverse_sorted_kernel(reverse, i, j, r, row_ptr, atoms, capacity, far, EDGES: tl.constexpr):
+    """The same where rows ascend: halve the row of j until only the place is left at which i has to be."""
+    e = tl.program_id(0) * EDGES + tl.arange(0, EDGES)
+    room = e < capacity
+    real = e < tl.load(row_ptr + atoms)
+    receiver = tl.load(i + e, mask=real, other=0)
+    sender = tl.load(j + e, mask=real, other=0)
+    low = tl.load(row_ptr + sender, mask=real, other=0)
+    end = tl.load(row_ptr + sender + 1, mask=real, other=0)
+    high = end
+    while tl.max(high - low) > 0:
+        middle = (low + high) // 2
+        before = (low < high) & (tl.load(j + middle, mask=low < high, other=0) < receiver)
+        high = tl.where(before, high, tl.minimum(high, middle))
+        low = tl.where(before, middle + 1, low)
+    here = real & (low < end)
+    here = here & (tl.load(j + low, mask=here, other=-1) == receiver)
+    store_opposites(reverse, i, j, r, e, tl.where(here, low, -1), room, room & ~real, far)
+
+
+@triton.jit
+def store_opposites(reverse, i, j, r, e, found, room, empty, far):
+    """Where the opposites are, and what an empty place holds. One may be missing only where the list overflowed."""
     tl.store(reverse + e, tl.where(found >= 0, found, e), mask=room)
-    empty = room & (e >= tl.load(row_ptr + atoms))
     tl.store(i + e, tl.zeros_like(e), mask=empty)
     tl.store(j + e, tl.zeros_like(e), mask=empty)
     at = r + e.to(tl.int64) * 3
-    tl.store(at, tl.zeros((EDGES,), tl.float32) + far, mask=empty)
-    tl.store(at + 1, tl.zeros((EDGES,), tl.float32), mask=empty)
-    tl.store(at + 2, tl.zeros((EDGES,), tl.float32), mask=empty)
+    none = tl.zeros_like(e).to(tl.float32)
+    tl.store(at, none + far, mask=empty)
+    tl.store(at + 1, none, mask=empty)
+    tl.store(at + 2, none, mask=empty)

@@ -43,7 +43,7 @@ def find_in_molecules(atoms: Atoms, cutoff: float, capacity: int) -> Edges:
             edges.row_ptr, edges.i, edges.j, edges.r, edges.overflow, *shared, capacity,
             FILL=fill, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4,
         )  # fmt: skip
-    finish_edges(edges, cutoff)
+    finish_edges(edges, cutoff, ascending=True)
     return edges
 
 
