@@ -27,7 +27,7 @@ def name_compiler() -> dict[str, str]:
     """CXX as a path, where it is not set and there is a g++.
 
     With torch 2.11 on an H200 machine AOTInductor's package of any program ends the process that loads it (SIGSEGV) if Inductor
-    found its g++ by itself; by the path of the same compiler the package loads. Why is not known.
+    found its g++ by itself; by the path of the same compiler five of six packages loaded. Why is not known.
     """
     found = None if os.environ.get("CXX") else shutil.which("g++")
     return {"CXX": found} if found else {}
