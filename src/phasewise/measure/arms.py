@@ -60,9 +60,9 @@ def choose_arms(
     """The arms of one comparison, the variant last.
 
     baseline, parent and variant; two arms where the parent is the baseline; one for the baseline itself. A control is the
-    parent twice, a peer stands against the variant of ours that the plan sets it beside. The parent is the nearest ancestor whose gate is green.
-    A baseline that is measured at smaller shapes never runs at this one. Beside another parent it is spared if it is slow,
-    and not even started where that is known from the parent's own measurement.
+    parent twice, a peer stands against the variant of ours that the plan sets it beside. The parent is the nearest
+    ancestor whose gate is green. A baseline that is measured at smaller shapes never runs at this one. Beside another
+    parent it is spared if it is slow, and not even started where that is known from the parent's own measurement.
     """
     variant = Chosen(arm="variant", plan=plan)
     if plan.kind is Kind.BASELINE:

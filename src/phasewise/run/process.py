@@ -55,7 +55,7 @@ class Process:
         around = _environment(environment)
         try:
             fresh = fresh or not all(name.startswith(LATE) for name in environment)
-            # of the tools, the compiler reads it too, when it is imported
+            # the compiler, too, reads its environment when it is imported
             tooled = tooled and not environment
             forked = (
                 None if fresh else fork_worker(own, module=module, environment=around, folder=folder, tooled=tooled)
