@@ -142,8 +142,8 @@ def budget_words(budget: Budget) -> str:
     rounds, sets = show.between(budget.min_rounds, budget.max_rounds), show.between(budget.min_sets, budget.max_sets)
     return (
         f"{rounds} rounds in {'one set' if budget.max_sets == 1 else f'each of {sets} sets'} of fresh "
-        f"processes, {show.time(budget.seconds)} at most; blocks of {show.time(budget.block_s)} and {budget.block_steps} steps "
-        "at least"
+        f"processes, none added after {show.time(budget.seconds)}; blocks of {show.time(budget.block_s)} and "
+        f"{budget.block_steps} steps at least"
     )
 
 
