@@ -91,9 +91,10 @@ def test_the_three_longest_kernels_are_chosen_and_no_copies_or_collectives():
     assert [item.name for item in choose_kernels(kernels)] == ["void ns::a<2>(int)", "a<1>(int)", "b"]
 
 
-def test_the_command_names_the_function_exactly_and_leaves_clocks_alone():
-    command = make_command(Path("/opt/ncu"), ["python", "-m", "x"], "f.g", Path("/tmp/log"))
-    assert command[command.index("-k") + 1] == r"regex:^f\.g$"
+def test_the_command_names_the_functions_exactly_and_leaves_clocks_alone():
+    command = make_command(Path("/opt/ncu"), ["python", "-m", "x"], ("f.g", "h"), Path("/tmp/log"))
+    assert command[command.index("-k") + 1] == r"regex:^(f\.g|h)$"
+    assert command[command.index("-c") + 1] == "48"
     assert command[command.index("--clock-control") + 1] == "none"
     assert command[-3:] == ["python", "-m", "x"]
 
@@ -157,3 +158,22 @@ def test_a_tool_that_works_leaves_counters_and_a_table(tmp_path, counting):
     assert (capture.path, capture.bytes) == ("out.csv", (tmp_path / "out.csv").stat().st_size)
     assert [item.duration_s for item in counters] == [pytest.approx(9.5e-6), pytest.approx(9.25e-6)]
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 4
+
+
+def test_all_functions_are_counted_in_one_run_and_what_had_no_launch_there_in_one_of_its_own(tmp_path, monkeypatch):
+    """The first functions' launches may use up what is counted."""
+    asked = []
+    other = TABLE.replace("vectorized_elementwise_kernel", "rare_kernel")
+
+    def answer(command, **_):
+        asked.append(command[command.index("-k") + 1])
+        Path(command[command.index("--log-file") + 1]).write_text(other if asked[-1] == "regex:^(rare_kernel)$" else TABLE)
+        return Finished(0, "")
+
+    monkeypatch.setattr("phasewise.profile.nsight_compute.find_tool", lambda name: tmp_path / "ncu")
+    monkeypatch.setattr("phasewise.profile.nsight_compute.run_tool", answer)
+    rare = kernel(ADD.replace("vectorized_elementwise_kernel", "rare_kernel"))
+    _, counters = count_kernels(tmp_path / "plan", "one", tmp_path, [kernel(), rare], tmp_path / "out.csv", {})
+    assert asked == ["regex:^(vectorized_elementwise_kernel|rare_kernel)$", "regex:^(rare_kernel)$"]
+    assert [(item.kernel, item.launches) for item in counters] == [(ADD, 1), (rare.name, 1)]
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 7

@@ -20,9 +20,10 @@ from phasewise.records.profile import Capture, Counters, Kernel
 from phasewise.store import write_bytes
 
 TOOL = "ncu"
-TIMEOUT_S = 300.0
+# of one process; a step whose counting takes longer is no case for the counters
+TIMEOUT_S = 150.0
 KERNELS = 3
-# launches of one function name in which the wanted instance is looked for
+# launches a function name in which the wanted instance is looked for
 LAUNCHES = 24
 DURATION = "gpu__time_duration.sum"
 DRAM_BYTES = "dram__bytes.sum"
@@ -51,7 +52,10 @@ def count_kernels(
     plan: Path, case: str, root: Path, kernels: Sequence[Kernel], target: Path, environment: Mapping[str, str], *,
     most: int = KERNELS,
 ) -> tuple[Capture, tuple[Counters, ...]]:  # fmt: skip
-    """Counters of the `most` longest of `kernels`, one process of the workload for each function; the table is kept at `target`."""
+    """Counters of the `most` longest of `kernels`; the table is kept at `target`.
+
+    One process of the workload counts all of them, and one more each function that had no launch among the first.
+    """
     ncu = find_tool(TOOL)
     if ncu is None:
         return Capture(
@@ -62,17 +66,17 @@ def count_kernels(
         return Capture(
             tool=TOOL, skipped="the trace holds no kernels", cure="look at the torch capture of this case"
         ), ()
-    found: list[Counters] = []
-    rows_kept: list[Row] = []
+    functions = tuple(dict.fromkeys(base_name(kernel.name) for kernel in wanted))
+    found: dict[str, list[Row]] = {}
     refused: Capture | None = None
-    for function in dict.fromkeys(base_name(kernel.name) for kernel in wanted):
-        rows, why, done = _run(ncu, replay_command(plan, case, root, 1), function, root, environment)
-        rows_kept += rows
-        found += [
-            counters
-            for kernel in wanted
-            if base_name(kernel.name) == function and (counters := pick_row(rows, kernel)) is not None
-        ]
+    for asked in dict.fromkeys((functions, *((function,) for function in functions))):
+        if all(function in found for function in asked):
+            continue
+        rows, why, done = _run(ncu, replay_command(plan, case, root, 1), asked, root, environment)
+        for row in rows:
+            # of a single function it is known whose launches these are, however the tool prints its name
+            function = asked[0] if len(asked) == 1 else base_name(str(row.get("Kernel Name")))
+            found.setdefault(function, []).append(row)
         if not rows:
             refused = refused or why
             # what has a cure would be refused again
@@ -81,13 +85,15 @@ def count_kernels(
         # what did not end would not end for another function either
         if done.code is None:
             break
-    if not found:
+    counted = [(kernel, pick_row(found.get(base_name(kernel.name), ()), kernel)) for kernel in wanted]
+    counters = tuple(picked for _, picked in counted if picked is not None)
+    if not counters:
         assert refused is not None, "each kernel is either counted or refused"
         return refused, ()
-    content = format_table(rows_kept)
+    content = format_table([row for rows in found.values() for row in rows])
     write_bytes(content, target)
     fewer = "" if most >= KERNELS else "of the longest kernel only, since the shape is a smaller one"
-    return Capture(tool=TOOL, path=relative(target, root), bytes=len(content), note=fewer), tuple(found)
+    return Capture(tool=TOOL, path=relative(target, root), bytes=len(content), note=fewer), counters
 
 
 def choose_kernels(kernels: Iterable[Kernel], most: int = KERNELS) -> list[Kernel]:
@@ -96,12 +102,13 @@ def choose_kernels(kernels: Iterable[Kernel], most: int = KERNELS) -> list[Kerne
     return sorted(computing, key=lambda kernel: -kernel.seconds)[:most]
 
 
-def make_command(ncu: Path, target: Sequence[str], function: str, log: Path) -> list[str]:
-    """The command that counts the first launches of the function inside the profiler's range."""
+def make_command(ncu: Path, target: Sequence[str], functions: Sequence[str], log: Path) -> list[str]:
+    """The command that counts the first launches of the functions inside the profiler's range."""
+    names = "|".join(map(re.escape, functions))
     return [
         str(ncu), "--clock-control", "none", "--profile-from-start", "off", "--target-processes", "all", "--csv", "--page", "raw",
         "--print-units", "base", "--metrics", ",".join(METRICS), "--kernel-name-base", "function",
-        "-k", f"regex:^{re.escape(function)}$", "-c", str(LAUNCHES), "--log-file", str(log), *target,
+        "-k", f"regex:^({names})$", "-c", str(LAUNCHES * len(functions)), "--log-file", str(log), *target,
     ]  # fmt: skip
 
 
@@ -158,15 +165,19 @@ def format_table(rows: Sequence[Row]) -> bytes:
 
 
 def _run(
-    ncu: Path, target: Sequence[str], function: str, root: Path, environment: Mapping[str, str]
+    ncu: Path, target: Sequence[str], functions: Sequence[str], root: Path, environment: Mapping[str, str]
 ) -> tuple[list[Row], Capture, Finished]:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.csv"
         done = run_tool(
-            make_command(ncu, target, function, log), timeout_s=TIMEOUT_S, environment=environment, folder=root
+            make_command(ncu, target, functions, log), timeout_s=TIMEOUT_S, environment=environment, folder=root
         )
         text = log.read_text(errors="replace") if log.is_file() else ""
-    return parse_table(text), skip(TOOL, f"{done.output}\n{text}", f"ncu counted no launch of {function}"), done
+    return (
+        parse_table(text),
+        skip(TOOL, f"{done.output}\n{text}", f"ncu counted no launch of {' or '.join(functions)}"),
+        done,
+    )
 
 
 def _number(value: str, unit: str) -> str | float:
