@@ -97,22 +97,28 @@ def test_a_case_is_exported_of_its_last_kept_variant_only(repository):
 
 def test_gates_wait_for_the_baselines_alone_unless_it_is_too_slow_to_be_followed(repository):
     run = plan_contract(repository, "alternatives", size="tiny")
-    last = max((plan for plan in run.variants if plan.kind is Kind.PHASE), key=lambda plan: len(plan.ancestors))
-    assert len(last.ancestors) > 1
+    baseline, *others = run.variants
+    last = max((plan for plan in others if plan.kind is Kind.PHASE), key=lambda plan: len(plan.ancestors))
+    case = last.cases[0].case
 
-    def gates_of(*, sampled, too_slow):
-        plan = msgspec.structs.replace(last, cases=(msgspec.structs.replace(last.cases[0], sample_items=sampled),))
-        baseline = run.variants[0]
+    def gates_of(*, sampled, too_slow, elders=4):
+        ancestors = (*(plan.variant for plan in reversed(others[:elders])), BASELINE)
+        planned = msgspec.structs.replace(last.cases[0], sample_items=sampled, ancestors=ancestors)
+        plan = msgspec.structs.replace(last, variant="99-last", cases=(planned,), ancestors=ancestors)
+        slow = baseline
         if too_slow:
-            scaled = msgspec.structs.replace(baseline.cases[0], baseline_at=({"rows": 1}, {"rows": 2}))
-            baseline = msgspec.structs.replace(baseline, cases=(scaled,))
-        graph = Graph(planned=(replace(run, variants=(baseline, plan)),), layout=Layout(repository))
+            scaled = msgspec.structs.replace(baseline.cases[0], case=case, baseline_at=({"rows": 1}, {"rows": 2}))
+            slow = msgspec.structs.replace(baseline, cases=(scaled,))
+        graph = Graph(planned=(replace(run, variants=(slow, *others, plan)),), layout=Layout(repository))
         names = SimpleNamespace(workload=plan.workload, run=plan.run, variant=plan.variant)
         return [Path(gate).parent.name for gate in graph.validate_inputs(names)["ancestors"]]
 
     assert gates_of(sampled=None, too_slow=False) == [BASELINE]
     assert gates_of(sampled=4, too_slow=False) == [BASELINE]
-    assert gates_of(sampled=4, too_slow=True) == list(last.ancestors)
+    # the eldest two that can be followed, and no more: a gate waits for theirs
+    eldest = [plan.variant for plan in others[:2]]
+    assert gates_of(sampled=4, too_slow=True) == [*reversed(eldest), BASELINE]
+    assert gates_of(sampled=4, too_slow=True, elders=1) == [eldest[0], BASELINE]
 
 
 @pytest.mark.parametrize("capture", ["ends", "all"])

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
+from phasewise.model.followed import name_followed
 from phasewise.model.layout import Layout
 from phasewise.model.stack import BASELINE
 from phasewise.plan.make import PlannedRun
 from phasewise.plan.write import split_plan
 from phasewise.records.errors import UserError
-from phasewise.records.plan import Kind, PlannedCase, VariantPlan
+from phasewise.records.plan import Kind, VariantPlan
 from phasewise.store import digest
 
 Inputs = dict[str, Any]
@@ -52,12 +53,13 @@ class Graph:
     def validate_inputs(self, wildcards: Any) -> Inputs:
         """The plan, and the gate of the baseline, whose own error is the yardstick.
 
-        They wait for no other, so that they can run side by side. Only where the reference covers a sample and the baseline
-        is too slow for the rest, the gates of all ancestors are needed: the first that passed is followed for that.
+        They wait for no other, so that they can run side by side, unless the reference covers a sample and the baseline is too
+        slow for the rest: then for those that may be followed there.
         """
         plan = self._find(wildcards)
-        is_chained = any(case.sample_items is not None and self._is_too_slow(plan, case) for case in plan.cases)
-        ancestors = [name for name in plan.ancestors if is_chained or name == BASELINE]
+        plans = {other.variant: other for other in self._find_run(plan.workload, plan.run).variants}
+        followed = {name for case in plan.cases for name in name_followed(case, plans)}
+        ancestors = [name for name in plan.ancestors if name == BASELINE or name in followed]
         return self._base(plan, "validate.json") | {"ancestors": self._files(plan, ancestors, "validate.json")}
 
     def measure_inputs(self, wildcards: Any) -> Inputs:
@@ -169,12 +171,6 @@ class Graph:
             if plan.variant == wildcards.variant:
                 return plan
         raise ValueError(f"{wildcards.workload}/{wildcards.run} has no variant {wildcards.variant}")
-
-    def _is_too_slow(self, plan: VariantPlan, case: PlannedCase) -> bool:
-        """Whether the baseline runs at smaller shapes only."""
-        run = self._find_run(plan.workload, plan.run)
-        baseline = next(variant for variant in run.variants if variant.kind is Kind.BASELINE)
-        return any(planned.case == case.case and planned.baseline_at for planned in baseline.cases)
 
     def _file(self, plan: VariantPlan, name: str) -> str:
         return self.layout.relative(self.layout.records(plan.workload, plan.run, plan.variant) / name)

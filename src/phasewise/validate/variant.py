@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from phasewise.model.followed import name_followed
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
@@ -137,23 +138,11 @@ def _baseline(
 def _ancestor(
     planned: PlannedCase, plans: Mapping[str, VariantPlan], validations: Mapping[str, Validation]
 ) -> VariantPlan | None:
-    """The first validated one that runs here in a single process, where the reference covers a sample only.
-
-    The baseline, unless it is too slow at this shape: its gate is there before all others, and errors do not add up along
-    the stack.
-    """
-    if planned.sample_items is None:
-        return None
-    for name in reversed(planned.ancestors):
-        sound = is_sound(find_validation(validations.get(name), planned.case))
-        if sound and name in plans and plans[name].ranks == 1 and not _is_scaled(plans[name], planned.case):
+    """The first that passed its gate of those that may be followed."""
+    for name in name_followed(planned, plans):
+        if is_sound(find_validation(validations.get(name), planned.case)):
             return plans[name]
     return None
-
-
-def _is_scaled(plan: VariantPlan, case: str) -> bool:
-    """Whether the variant runs at smaller shapes only."""
-    return any(planned.case == case and planned.baseline_at for planned in plan.cases)
 
 
 def _sanitize(plan: VariantPlan, root: Path, cases: tuple[CaseValidation, ...]) -> tuple[CaseValidation, ...]:

@@ -1,0 +1,27 @@
+"""Where the float64 reference covers a sample of a case: whose outputs the rest is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phasewise.model.stack import BASELINE
+from phasewise.records.plan import PlannedCase, VariantPlan
+
+# a gate waits for those of all that are named, and a second one makes up for a first that is refused
+MOST = 2
+
+
+def name_followed(case: PlannedCase, plans: Mapping[str, VariantPlan]) -> tuple[str, ...]:
+    """Ancestors that run the whole shape in a single process, the eldest first: the first that passed its gate is followed.
+
+    The baseline alone where it is one of them, since its gate is there before all others; no more than two, of which errors
+    do not add up along the stack. None where the reference covers all items.
+    """
+    if case.sample_items is None:
+        return ()
+    able = [name for name in reversed(case.ancestors) if name in plans and _runs_whole(plans[name], case.case)]
+    return tuple(able[:1] if BASELINE in able else able[:MOST])
+
+
+def _runs_whole(plan: VariantPlan, case: str) -> bool:
+    return plan.ranks == 1 and not any(planned.case == case and planned.baseline_at for planned in plan.cases)
