@@ -11,6 +11,7 @@ from phasewise.analyse.baseline import extrapolate
 from phasewise.records.measure import ScalePoint
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Reason, Status
+from phasewise.report import sentences
 
 
 def points(small: float, large: float) -> tuple[ScalePoint, ...]:
@@ -93,6 +94,36 @@ def test_half_of_what_the_two_shapes_differ_by_counts_as_doubt() -> None:
     assert off.is_linear and off.departure == pytest.approx(0.04, rel=0.05)
     assert off.standard_error > same.standard_error
     assert off.standard_error >= math.log(1.04) / 2 * 0.99
+
+
+def test_blocks_of_one_turn_are_held_against_each_other_since_they_saw_the_same_machine() -> None:
+    drift = (1.0, 1.5, 2.2, 0.9, 1.3, 1.8)
+    scale = tuple(
+        ScalePoint(shape={}, items=n, wall_s=tuple(1e-3 * n * slow for slow in drift)) for n in (100.0, 200.0)
+    )
+    found = extrapolate(scale)
+    assert found is not None
+    assert abs(found.departure) < 1e-9 and found.apart.standard_error < 1e-9
+
+
+@pytest.mark.parametrize(("larger", "is_linear"), [(1e-3, True), (1.1e-3, False)])
+def test_the_report_tells_both_shapes_and_what_follows_for_the_whole(larger: float, is_linear: bool) -> None:
+    run = make_run(
+        Phase(name="a", speedup=100.0, has_parent_arm=False), scale=points(1e-3, larger), step_s=1.0, slow_baseline=True
+    )
+    told = run.analyse()[0].cases[0].extrapolation
+    assert told is not None
+    assert [(point.items, point.blocks) for point in told.points] == [(100.0, 6), (200.0, 6)]
+    assert [point.per_item_s.estimate for point in told.points] == pytest.approx([1e-3, larger], rel=0.01)
+    assert told.departure.estimate == pytest.approx(larger / 1e-3 - 1, abs=0.01)
+    assert told.is_linear is is_linear
+    assert (told.whole_s is not None) is is_linear
+    words = sentences.extrapolation(told)
+    assert words.startswith("Linear within 5.0" if is_linear else "Not linear")
+
+
+def test_a_baseline_that_was_timed_at_its_own_shape_is_not_extrapolated() -> None:
+    assert make_run(Phase(name="a", speedup=2.0)).analyse()[0].cases[0].extrapolation is None
 
 
 def test_two_samples_at_one_shape_are_no_line() -> None:

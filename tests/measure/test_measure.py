@@ -10,8 +10,10 @@ import pytest
 
 from phasewise.measure import compare, measure_variant
 from phasewise.measure.compare import name_function
+from phasewise.measure.driver import Warmed
 from phasewise.measure.neighbours import Watch, watch_machine
 from phasewise.measure.progress import Silent, Stream
+from phasewise.measure.scale import TURNS, choose_steps
 from phasewise.model.ratios import estimate_speedup, step_times
 from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement
@@ -116,10 +118,18 @@ def test_a_baseline_too_slow_for_its_shape_is_measured_at_smaller_ones(tmp_path:
     plan = plan_program("good", baseline_at=({"n": 4}, {"n": 6}))
     (case,) = measure(tmp_path, plan).cases
     assert [(point.shape, point.items) for point in case.scale] == [({"n": 4}, 4.0), ({"n": 6}, 6.0)]
-    assert [len(point.wall_s) for point in case.scale] == [5, 5] and all(
-        wall > 0 for point in case.scale for wall in point.wall_s
-    )
+    turns = {len(point.wall_s) for point in case.scale}
+    assert len(turns) == 1 and TURNS[0] <= turns.pop() <= TURNS[1]
+    assert all(wall > 0 for point in case.scale for wall in point.wall_s)
     assert case.rounds == () and step_times(case, "variant") == []
+
+
+def test_blocks_at_the_smaller_shapes_do_the_same_number_of_items() -> None:
+    """A short block slips between two disturbances more often, and would look faster an item."""
+    warmed = [Warmed(warmup_steps=1, step_s=0.25, block_steps=1), Warmed(warmup_steps=1, step_s=0.5, block_steps=1)]
+    assert choose_steps(warmed, [1.0, 2.0]) == [2, 1]
+    fast = [Warmed(warmup_steps=1, step_s=1e-3, block_steps=20), Warmed(warmup_steps=1, step_s=3e-3, block_steps=7)]
+    assert choose_steps(fast, [100.0, 300.0]) == [21, 7]
 
 
 def test_compare_tells_the_faster_function_and_reads_well(tmp_path: Path) -> None:

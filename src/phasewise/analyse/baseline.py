@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 from phasewise.analyse.compare import Comparison, Estimates, Key, chain
 from phasewise.analyse.shelf import Shelf, find_parent_arm
+from phasewise.records.analyse import Extrapolation, ScaledTime
+from phasewise.records.base import Interval
 from phasewise.records.measure import ScalePoint
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
-from phasewise.stats import RatioEstimate, trimmed_mean
-from phasewise.stats.ratio import make_estimate, satterthwaite
+from phasewise.stats import RatioEstimate, TrimmedMean, trimmed_mean
+from phasewise.stats.ratio import make_estimate, satterthwaite, t_quantile
 
 # per-item times of the two shapes may differ by so much and still be called linear
 LINEAR = 0.05
+LEVEL = 0.95
 # degrees of freedom of a variance that is known
 CERTAIN = 1e6
 
@@ -26,8 +29,13 @@ class PerItem:
     log_seconds: float
     standard_error: float
     df: float
-    # larger over smaller, less one
-    departure: float
+    # log of an item's time at the larger shape over that at the smaller one, by turns
+    apart: TrimmedMean
+
+    @property
+    def departure(self) -> float:
+        """By how much an item takes longer at the larger shape: 0 where the baseline is linear."""
+        return math.expm1(self.apart.estimate)
 
     @property
     def is_linear(self) -> bool:
@@ -47,22 +55,66 @@ def extrapolate(scale: tuple[ScalePoint, ...]) -> PerItem | None:
 
     None without two shapes.
     """
-    points = sorted((point for point in scale if point.wall_s), key=lambda point: point.items)
+    points = sort_points(scale)
     if len(points) < 2:
         return None
-    small, large = (trimmed_mean([math.log(wall / p.items) for wall in p.wall_s]) for p in (points[0], points[-1]))
-    departure = large.estimate - small.estimate
-    known = [part for part in (large, small) if math.isfinite(part.variance)]
-    doubt = (departure / 2.0) ** 2
-    if known:
-        variance = known[0].variance + doubt
+    small, large = points[0], points[-1]
+    per_item = trimmed_mean(_log_per_item(large))
+    # blocks of one turn saw the same machine
+    turns = zip(_log_per_item(small), _log_per_item(large), strict=False)
+    apart = trimmed_mean([after - before for before, after in turns])
+    doubt = (apart.estimate / 2.0) ** 2
+    if math.isfinite(per_item.variance):
+        variance = per_item.variance + doubt
         # Satterthwaite, where the half difference is taken as known: it adds variance and no doubt about the variance
-        df = known[0].df * (variance / known[0].variance) ** 2 if known[0].variance > 0.0 else CERTAIN
+        df = per_item.df * (variance / per_item.variance) ** 2 if per_item.variance > 0.0 else CERTAIN
     else:
         # one sample each: all that tells the noise is how far the two lie apart
         variance, df = doubt, 1.0
-    return PerItem(
-        log_seconds=large.estimate, standard_error=math.sqrt(variance), df=df, departure=math.expm1(departure)
+    return PerItem(log_seconds=per_item.estimate, standard_error=math.sqrt(variance), df=df, apart=apart)
+
+
+def sort_points(scale: tuple[ScalePoint, ...]) -> list[ScalePoint]:
+    """Those that were timed, the smallest first."""
+    return sorted((point for point in scale if point.wall_s), key=lambda point: point.items)
+
+
+def tell_extrapolation(shelf: Shelf, case: str, items: float) -> Extrapolation | None:
+    """What the report says of a baseline that was timed at smaller shapes; `items` are those of the whole."""
+    measured, per_item = shelf.measurement(shelf.baseline, case), find_scale(shelf, shelf.baseline, case)
+    if measured is None or per_item is None:
+        return None
+    points = tuple(
+        ScaledTime(
+            shape=point.shape, items=point.items, blocks=len(point.wall_s),
+            per_item_s=_exp_interval(trimmed_mean(_log_per_item(point))),
+        )
+        for point in sort_points(measured.scale)
+    )  # fmt: skip
+    ratio = _exp_interval(per_item.apart)
+    departure = Interval(estimate=ratio.estimate - 1, low=ratio.low - 1, high=ratio.high - 1)
+    whole = scale_up(per_item, items) if per_item.is_linear else None
+    return Extrapolation(
+        points=points, departure=departure, allowed=LINEAR, is_linear=per_item.is_linear, items=items, whole_s=whole
+    )
+
+
+def scale_up(per_item: PerItem, items: float) -> Interval:
+    """Seconds of so many items."""
+    half = t_quantile(1.0 - LEVEL, per_item.df) * per_item.standard_error
+    middle = per_item.log_seconds + math.log(items)
+    return Interval(estimate=math.exp(middle), low=math.exp(middle - half), high=math.exp(middle + half))
+
+
+def _log_per_item(point: ScalePoint) -> list[float]:
+    return [math.log(wall_s / point.items) for wall_s in point.wall_s]
+
+
+def _exp_interval(mean: TrimmedMean) -> Interval:
+    """On the scale of the times; of a single value the estimate alone."""
+    half = t_quantile(1.0 - LEVEL, mean.df) * mean.standard_error if mean.df > 0 else 0.0
+    return Interval(
+        estimate=math.exp(mean.estimate), low=math.exp(mean.estimate - half), high=math.exp(mean.estimate + half)
     )
 
 

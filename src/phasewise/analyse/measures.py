@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from phasewise.analyse.baseline import PerItem, find_scale
+from phasewise.analyse.baseline import LEVEL, find_scale, scale_up
 from phasewise.analyse.compare import Estimates, Key, to_interval
 from phasewise.analyse.shelf import Shelf
 from phasewise.records.base import Interval, Seconds
@@ -15,8 +15,6 @@ from phasewise.records.plan import Kind
 from phasewise.records.profile import CaseProfile
 from phasewise.records.validate import CaseValidation
 from phasewise.stats.ratio import t_quantile
-
-LEVEL = 0.95
 
 
 def step_time(shelf: Shelf, estimates: Estimates, key: Key) -> Interval | None:
@@ -29,7 +27,7 @@ def step_time(shelf: Shelf, estimates: Estimates, key: Key) -> Interval | None:
     if shelf.row(variant).kind is not Kind.BASELINE or work is None:
         return None
     per_item = find_scale(shelf, variant, case)
-    return _scale_up(per_item, work.items) if per_item is not None and per_item.is_linear else None
+    return scale_up(per_item, work.items) if per_item is not None and per_item.is_linear else None
 
 
 def energy_per_item(arm: Arm | None) -> Interval | None:
@@ -109,9 +107,3 @@ def _joules_per_item(window: Window, items: float) -> float:
 
 def _exact(value: float) -> Interval:
     return Interval(estimate=value, low=value, high=value)
-
-
-def _scale_up(per_item: PerItem, items: float) -> Interval:
-    half = t_quantile(1.0 - LEVEL, per_item.df) * per_item.standard_error
-    middle = per_item.log_seconds + math.log(items)
-    return Interval(estimate=math.exp(middle), low=math.exp(middle - half), high=math.exp(middle + half))

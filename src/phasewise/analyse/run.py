@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from phasewise.analyse.alarms import find_machines, raise_alarms
+from phasewise.analyse.baseline import tell_extrapolation
 from phasewise.analyse.compare import Key, estimate_all
 from phasewise.analyse.control import find_floors, tell_controls
 from phasewise.analyse.ledger import score_predictions
@@ -125,6 +126,7 @@ def _tell_case(
         stack_reason=end.baseline_reason if end is not None else Reason.NONE,
         control=control,
         baseline_control=baseline_control,
+        extrapolation=tell_extrapolation(shelf, case, work.items) if work is not None else None,
         peers=tuple(judged.peers[case]),
         parts=tuple(_tell_part(judged, case, part, targets) for part in shelf.run_plan.parts),
     )

@@ -19,19 +19,15 @@ from phasewise.measure.processes import start_ahead
 from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.sampler import sample_case
 from phasewise.measure.sampling import Tools
-from phasewise.measure.warmup import settling_steps, warm_up
-from phasewise.records.measure import Arm, CaseMeasurement, Measurement, ScalePoint
+from phasewise.measure.scale import measure_scale
+from phasewise.records.measure import Arm, CaseMeasurement, Measurement
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.death import ProcessFailed
 from phasewise.run.session import Session, target_case
 from phasewise.store import digest
 
 # processes that import before anything is timed
 AHEAD_A_CORE = 2
-# blocks at each of the smaller shapes of a slow baseline, as far as they end in these seconds
-SCALE_BLOCKS = 5
-SCALE_S = 20.0
 
 
 def measure_variant(
@@ -112,7 +108,7 @@ def _measure_case(
         seed=zlib.crc32(f"{plan.seed} {plan.variant} {case.case}".encode()),
     )
     if plan.kind is Kind.BASELINE and case.baseline_at:
-        return _measure_scale(plan, case, root, tools)
+        return measure_scale(plan, case, root, tools)
     if case.baseline_at:
         smaller = "the baseline is measured at smaller shapes only; an A/A control would take too long"
         return CaseMeasurement(case=case.case, arms=(), skipped=Failure(reason=Reason.OVER_BUDGET, message=smaller))
@@ -162,31 +158,3 @@ def _is_spared(arm: Arm, found: CaseMeasurement) -> bool:
         return False
     took_part = any(sample.arm == arm.arm for taken in found.rounds for sample in taken.samples)
     return not took_part and bool(arm.first_step_s)
-
-
-def _measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools) -> CaseMeasurement:
-    """The baseline at its smaller shapes only, each in a process of its own, in blocks by turns: all see the same machine."""
-    began = tools.now()
-    arm = Arm(arm="variant", variant=plan.variant, switches=case.switches or plan.switches, ranks=plan.ranks)
-    points = [ScalePoint(shape=shape, items=0.0, wall_s=()) for shape in case.baseline_at]
-    sessions = [Session(target_case(plan, case.case, root, shape=shape)) for shape in case.baseline_at]
-    try:
-        warmed = []
-        for number, session in enumerate(sessions):
-            tools.progress.update(f"{case.case}: baseline at {points[number].shape}")
-            points[number] = msgspec.structs.replace(points[number], items=session.open()["items"])
-            warmed.append(warm_up(session, plan.budget, cold=case.cache == "cold", now=tools.now))
-        a_round = sum(each.step_s * each.block_steps for each in warmed)
-        for _ in range(max(1, min(SCALE_BLOCKS, int(SCALE_S / a_round)))):
-            for number, (session, each) in enumerate(zip(sessions, warmed, strict=True)):
-                wall_s = session.block(each.block_steps, settling_steps(each.block_steps))["wall_s"] / each.block_steps
-                points[number] = msgspec.structs.replace(points[number], wall_s=(*points[number].wall_s, wall_s))
-    except ProcessFailed as died:
-        arm = msgspec.structs.replace(arm, failure=died.failure)
-    finally:
-        for session in sessions:
-            session.close()
-    return CaseMeasurement(
-        case=case.case, arms=(arm,), scale=tuple(point for point in points if point.wall_s), stopped="scale",
-        seconds=tools.now() - began,
-    )  # fmt: skip

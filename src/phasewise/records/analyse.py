@@ -197,6 +197,29 @@ class TargetResult(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class ScaledTime(Record, frozen=True, kw_only=True):
+    """The baseline at one smaller shape."""
+
+    shape: dict[str, Scalar]
+    items: float
+    blocks: int
+    per_item_s: Interval
+
+
+class Extrapolation(Record, frozen=True, kw_only=True):
+    """A baseline that is too slow for its shape: its time an item, and whether that is the same at both smaller shapes."""
+
+    # the smallest first
+    points: tuple[ScaledTime, ...]
+    # time an item at the largest over that at the smallest, less one; and how much of it passes for linear
+    departure: Interval
+    allowed: float
+    is_linear: bool
+    # of the case's own shape, and its time where the baseline is linear
+    items: float
+    whole_s: Interval | None
+
+
 class PartResult(Record, frozen=True, kw_only=True):
     """Where a part of the plan ended."""
 
@@ -227,6 +250,8 @@ class CaseResult(Record, frozen=True, kw_only=True):
     stack_reason: Reason = Reason.NONE
     control: Control | None
     baseline_control: Control | None = None
+    # of a baseline that was timed at smaller shapes
+    extrapolation: Extrapolation | None = None
     peers: tuple[PeerRow, ...] = ()
     parts: tuple[PartResult, ...] = ()
 

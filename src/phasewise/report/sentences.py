@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from phasewise.records.analyse import CaseResult, Finding, PartResult, PeerRow, Prediction, Row, Score, TargetResult
+from phasewise.records.analyse import (
+    CaseResult,
+    Extrapolation,
+    Finding,
+    PartResult,
+    PeerRow,
+    Prediction,
+    Row,
+    Score,
+    TargetResult,
+)
 from phasewise.records.base import Interval
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
@@ -115,6 +125,19 @@ def tone(verdict: Verdict) -> Tone:
 def why(verdict: Verdict) -> str:
     """The reason alone, for a table cell."""
     return show.clean(verdict.detail) or REASONS[verdict.reason]
+
+
+def extrapolation(told: Extrapolation) -> str:
+    """Whether a baseline at smaller shapes is linear, and what follows for the whole."""
+    off = told.departure
+    changes = [show.percent(change, signed=True) for change in (off.estimate, off.low, off.high)]
+    seen = f"at the larger shape the time of one changes by {changes[0]} [{changes[1]}, {changes[2]}]"
+    limit = show.percent(told.allowed)
+    if told.whole_s is None:
+        return f"Not linear: {seen}, over the {limit} that are allowed, so nothing is made of it."
+    return (
+        f"Linear within {limit}: {seen}. All {show.number(told.items)} of the case: {show.time_interval(told.whole_s)}."
+    )
 
 
 def part_sentence(part: PartResult) -> str:

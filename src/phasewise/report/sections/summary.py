@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.analyse import CaseResult, RiskResult, Row
+from phasewise.records.analyse import CaseResult, Extrapolation, RiskResult, Row
 from phasewise.records.plan import Kind
 from phasewise.records.verdict import Reason
 from phasewise.report import format as show
@@ -81,6 +81,8 @@ def _tables(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
             note=f"{note} Phases that are not for this case: {', '.join(apart)}." if apart else note,
         )
     ]  # fmt: skip
+    if case.extrapolation is not None:
+        blocks.append(_extrapolation(case, case.extrapolation))
     ablations = tuple(row for row in case.rows if row.kind in (Kind.WITHOUT, Kind.ONLY))
     if ablations:
         blocks.append(
@@ -97,6 +99,22 @@ def _tables(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
             )
         )
     return tuple(blocks)
+
+
+def _extrapolation(case: CaseResult, told: Extrapolation) -> Table:
+    # what is the same in all shapes tells nothing
+    varied = [name for name in told.points[0].shape if len({point.shape.get(name) for point in told.points}) > 1]
+    rows = tuple(
+        (
+            ", ".join(f"{name} {show.scalar(point.shape[name])}" for name in varied),
+            show.number(point.items),
+            str(point.blocks),
+            show.time_interval(point.per_item_s),
+        )
+        for point in told.points
+    )
+    titles = columns("Shape", f"#{case.item.capitalize()}", "#Blocks", "#Time of one")
+    return Table(f"The baseline of {case.case} at smaller shapes", titles, rows, note=sentences.extrapolation(told))
 
 
 def _row(records: RunRecords, case: CaseResult, row: Row) -> tuple[Inline, ...]:

@@ -1,0 +1,57 @@
+"""A baseline that is too slow for its shape: timed at two smaller ones, so that its time an item can be held against itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from phasewise.measure.sampling import Tools
+from phasewise.measure.warmup import Warmed, settling_steps, warm_up
+from phasewise.records.measure import Arm, CaseMeasurement, ScalePoint
+from phasewise.records.plan import PlannedCase, VariantPlan
+from phasewise.run.death import ProcessFailed
+from phasewise.run.session import Session, target_case
+
+# turns of one block at each shape, at least and at most, as many as fit into the seconds
+TURNS = (3, 25)
+TURNS_S = 30.0
+
+
+def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools) -> CaseMeasurement:
+    """Each shape in a process of its own, in blocks by turns: all see the same machine.
+
+    Each block does as many items as the others: a short one would more often slip between two disturbances than a long one,
+    and the larger shape would look slower an item than it is.
+    """
+    began = tools.now()
+    arm = Arm(arm="variant", variant=plan.variant, switches=case.switches or plan.switches, ranks=plan.ranks)
+    points = [ScalePoint(shape=shape, items=0.0, wall_s=()) for shape in case.baseline_at]
+    sessions = [Session(target_case(plan, case.case, root, shape=shape)) for shape in case.baseline_at]
+    try:
+        warmed = []
+        for number, session in enumerate(sessions):
+            tools.progress.update(f"{case.case}: baseline at {points[number].shape}")
+            points[number] = msgspec.structs.replace(points[number], items=session.open()["items"])
+            warmed.append(warm_up(session, plan.budget, cold=case.cache == "cold", now=tools.now))
+        steps = choose_steps(warmed, [point.items for point in points])
+        a_turn = sum(each.step_s * count for each, count in zip(warmed, steps, strict=True))
+        for _ in range(min(max(int(TURNS_S / a_turn), TURNS[0]), TURNS[1])):
+            for number, (session, count) in enumerate(zip(sessions, steps, strict=True)):
+                wall_s = session.block(count, settling_steps(count))["wall_s"] / count
+                points[number] = msgspec.structs.replace(points[number], wall_s=(*points[number].wall_s, wall_s))
+    except ProcessFailed as died:
+        arm = msgspec.structs.replace(arm, failure=died.failure)
+    finally:
+        for session in sessions:
+            session.close()
+    return CaseMeasurement(
+        case=case.case, arms=(arm,), scale=tuple(point for point in points if point.wall_s), stopped="scale",
+        seconds=tools.now() - began,
+    )  # fmt: skip
+
+
+def choose_steps(warmed: list[Warmed], items: list[float]) -> list[int]:
+    """Steps of a block at each shape: of the same number of items, and no shorter than the warm-up found necessary."""
+    most = max(each.block_steps * count for each, count in zip(warmed, items, strict=True))
+    return [round(most / count) for count in items]
