@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from synthetic_run import Phase, make_run
 
@@ -119,7 +120,16 @@ def test_the_report_tells_both_shapes_and_what_follows_for_the_whole(larger: flo
     assert told.is_linear is is_linear
     assert (told.whole_s is not None) is is_linear
     words = sentences.extrapolation(told)
-    assert words.startswith("Linear within 5.0" if is_linear else "Not linear")
+    assert words.startswith("Linear within 5.0" if is_linear else "Not linear") and "[" in words
+
+
+def test_of_one_block_at_each_shape_no_interval_is_shown() -> None:
+    single = tuple(msgspec.structs.replace(point, wall_s=point.wall_s[:1]) for point in points(1e-3, 1.02e-3))
+    told = make_run(Phase(name="a", speedup=9.0, has_parent_arm=False), scale=single, step_s=1.0, slow_baseline=True)
+    found = told.analyse()[0].cases[0].extrapolation
+    assert found is not None
+    assert "changes by +2.0" in sentences.extrapolation(found).partition(". All")[0]
+    assert "[" not in sentences.extrapolation(found).partition(". All")[0]
 
 
 def test_a_baseline_that_was_timed_at_its_own_shape_is_not_extrapolated() -> None:

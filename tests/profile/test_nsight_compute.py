@@ -167,7 +167,9 @@ def test_all_functions_are_counted_in_one_run_and_what_had_no_launch_there_in_on
 
     def answer(command, **_):
         asked.append(command[command.index("-k") + 1])
-        Path(command[command.index("--log-file") + 1]).write_text(other if asked[-1] == "regex:^(rare_kernel)$" else TABLE)
+        Path(command[command.index("--log-file") + 1]).write_text(
+            other if asked[-1] == "regex:^(rare_kernel)$" else TABLE
+        )
         return Finished(0, "")
 
     monkeypatch.setattr("phasewise.profile.nsight_compute.find_tool", lambda name: tmp_path / "ncu")

@@ -130,8 +130,10 @@ def why(verdict: Verdict) -> str:
 def extrapolation(told: Extrapolation) -> str:
     """Whether a baseline at smaller shapes is linear, and what follows for the whole."""
     off = told.departure
-    changes = [show.percent(change, signed=True) for change in (off.estimate, off.low, off.high)]
-    seen = f"at the larger shape the time of one changes by {changes[0]} [{changes[1]}, {changes[2]}]"
+    bounds = f" [{show.percent(off.low, signed=True)}, {show.percent(off.high, signed=True)}]"
+    seen = f"at the larger shape the time of one changes by {show.percent(off.estimate, signed=True)}"
+    # a single block at each tells nothing of the noise
+    seen += bounds if min(point.blocks for point in told.points) > 1 else ""
     limit = show.percent(told.allowed)
     if told.whole_s is None:
         return f"Not linear: {seen}, over the {limit} that are allowed, so nothing is made of it."

@@ -109,7 +109,8 @@ def _extrapolation(case: CaseResult, told: Extrapolation) -> Table:
             ", ".join(f"{name} {show.scalar(point.shape[name])}" for name in varied),
             show.number(point.items),
             str(point.blocks),
-            show.time_interval(point.per_item_s),
+            # a single block tells nothing of the noise
+            show.time_interval(point.per_item_s) if point.blocks > 1 else show.time(point.per_item_s.estimate),
         )
         for point in told.points
     )
