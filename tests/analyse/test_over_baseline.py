@@ -104,7 +104,7 @@ def test_blocks_of_one_turn_are_held_against_each_other_since_they_saw_the_same_
     )
     found = extrapolate(scale)
     assert found is not None
-    assert abs(found.departure) < 1e-9 and found.apart.standard_error < 1e-9
+    assert max(map(abs, (found.departure, *found.bounds))) < 1e-9 and found.is_linear
 
 
 @pytest.mark.parametrize(("larger", "is_linear"), [(1e-3, True), (1.1e-3, False)])
@@ -120,7 +120,18 @@ def test_the_report_tells_both_shapes_and_what_follows_for_the_whole(larger: flo
     assert told.is_linear is is_linear
     assert (told.whole_s is not None) is is_linear
     words = sentences.extrapolation(told)
-    assert words.startswith("Linear within 5.0" if is_linear else "Not linear") and "[" in words
+    assert words.startswith("Linear: " if is_linear else "Not shown to be linear: ") and "[" in words
+
+
+def test_what_noise_hides_is_not_shown_to_be_linear() -> None:
+    noisy = (1.0, 1.5, 0.8, 1.3, 0.9)
+    small, large = points(1e-3, 1e-3)[1], points(1e-3, 1e-3)[0]
+    found = extrapolate((
+        msgspec.structs.replace(small, wall_s=tuple(0.1 * w for w in noisy)),
+        msgspec.structs.replace(large, wall_s=tuple(0.2 * w for w in reversed(noisy))),
+    ))  # fmt: skip
+    assert found is not None
+    assert abs(found.departure) < 0.05 and found.bounds[1] > 0.1 and not found.is_linear
 
 
 def test_of_one_block_at_each_shape_no_interval_is_shown() -> None:
@@ -128,8 +139,10 @@ def test_of_one_block_at_each_shape_no_interval_is_shown() -> None:
     told = make_run(Phase(name="a", speedup=9.0, has_parent_arm=False), scale=single, step_s=1.0, slow_baseline=True)
     found = told.analyse()[0].cases[0].extrapolation
     assert found is not None
-    assert "changes by +2.0" in sentences.extrapolation(found).partition(". All")[0]
-    assert "[" not in sentences.extrapolation(found).partition(". All")[0]
+    words = sentences.extrapolation(found)
+    assert "changes by +2.0" in words and "[" not in words
+    # and it is no proof
+    assert not found.is_linear and words.startswith("Not shown to be linear")
 
 
 def test_a_baseline_that_was_timed_at_its_own_shape_is_not_extrapolated() -> None:
@@ -145,6 +158,7 @@ def test_of_single_samples_only_their_distance_tells_the_noise() -> None:
     found = extrapolate(bare)
     assert found is not None
     assert (found.df, found.standard_error) == (1.0, pytest.approx(math.log(1.02) / 2))
+    assert not found.is_linear
 
 
 def test_a_parent_that_failed_its_gate_for_want_of_memory_makes_the_child_enabled() -> None:

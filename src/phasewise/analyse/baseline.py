@@ -12,11 +12,12 @@ from phasewise.records.analyse import Extrapolation, ScaledTime
 from phasewise.records.base import Interval
 from phasewise.records.measure import ScalePoint
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
-from phasewise.stats import RatioEstimate, TrimmedMean, trimmed_mean
+from phasewise.stats import RatioEstimate, trimmed_mean, yuen_interval
 from phasewise.stats.ratio import make_estimate, satterthwaite, t_quantile
 
-# per-item times of the two shapes may differ by so much and still be called linear
+# per-item times of the two shapes may differ by so much and still be called linear, if it is known as well as this
 LINEAR = 0.05
+DOUBT = 0.10
 LEVEL = 0.95
 # degrees of freedom of a variance that is known
 CERTAIN = 1e6
@@ -29,17 +30,13 @@ class PerItem:
     log_seconds: float
     standard_error: float
     df: float
-    # log of an item's time at the larger shape over that at the smaller one, by turns
-    apart: TrimmedMean
-
-    @property
-    def departure(self) -> float:
-        """By how much an item takes longer at the larger shape: 0 where the baseline is linear."""
-        return math.expm1(self.apart.estimate)
+    # by how much an item takes longer at the larger shape, and its interval: 0 where the baseline is linear
+    departure: float
+    bounds: tuple[float, float]
 
     @property
     def is_linear(self) -> bool:
-        return abs(self.departure) <= LINEAR
+        return abs(self.departure) <= LINEAR and self.bounds[0] >= -DOUBT and self.bounds[1] <= DOUBT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +58,10 @@ def extrapolate(scale: tuple[ScalePoint, ...]) -> PerItem | None:
     small, large = points[0], points[-1]
     per_item = trimmed_mean(_log_per_item(large))
     # blocks of one turn saw the same machine
-    turns = zip(_log_per_item(small), _log_per_item(large), strict=False)
-    apart = trimmed_mean([after - before for before, after in turns])
-    doubt = (apart.estimate / 2.0) ** 2
+    turns = [after - before for before, after in zip(_log_per_item(small), _log_per_item(large), strict=False)]
+    apart = trimmed_mean(turns).estimate
+    low, high = yuen_interval(turns, level=LEVEL)
+    doubt = (apart / 2.0) ** 2
     if math.isfinite(per_item.variance):
         variance = per_item.variance + doubt
         # Satterthwaite, where the half difference is taken as known: it adds variance and no doubt about the variance
@@ -71,7 +69,13 @@ def extrapolate(scale: tuple[ScalePoint, ...]) -> PerItem | None:
     else:
         # one sample each: all that tells the noise is how far the two lie apart
         variance, df = doubt, 1.0
-    return PerItem(log_seconds=per_item.estimate, standard_error=math.sqrt(variance), df=df, apart=apart)
+    return PerItem(
+        log_seconds=per_item.estimate,
+        standard_error=math.sqrt(variance),
+        df=df,
+        departure=math.expm1(apart),
+        bounds=(math.expm1(low), math.expm1(high)),
+    )
 
 
 def sort_points(scale: tuple[ScalePoint, ...]) -> list[ScalePoint]:
@@ -87,15 +91,19 @@ def tell_extrapolation(shelf: Shelf, case: str, items: float) -> Extrapolation |
     points = tuple(
         ScaledTime(
             shape=point.shape, items=point.items, blocks=len(point.wall_s),
-            per_item_s=_exp_interval(trimmed_mean(_log_per_item(point))),
+            per_item_s=_exp_interval(_log_per_item(point)),
         )
         for point in sort_points(measured.scale)
     )  # fmt: skip
-    ratio = _exp_interval(per_item.apart)
-    departure = Interval(estimate=ratio.estimate - 1, low=ratio.low - 1, high=ratio.high - 1)
-    whole = scale_up(per_item, items) if per_item.is_linear else None
+    low, high = per_item.bounds if math.isfinite(per_item.bounds[1]) else (per_item.departure, per_item.departure)
     return Extrapolation(
-        points=points, departure=departure, allowed=LINEAR, is_linear=per_item.is_linear, items=items, whole_s=whole
+        points=points,
+        departure=Interval(estimate=per_item.departure, low=low, high=high),
+        allowed=LINEAR,
+        doubt=DOUBT,
+        is_linear=per_item.is_linear,
+        items=items,
+        whole_s=scale_up(per_item, items) if per_item.is_linear else None,
     )
 
 
@@ -110,12 +118,11 @@ def _log_per_item(point: ScalePoint) -> list[float]:
     return [math.log(wall_s / point.items) for wall_s in point.wall_s]
 
 
-def _exp_interval(mean: TrimmedMean) -> Interval:
+def _exp_interval(logs: list[float]) -> Interval:
     """On the scale of the times; of a single value the estimate alone."""
-    half = t_quantile(1.0 - LEVEL, mean.df) * mean.standard_error if mean.df > 0 else 0.0
-    return Interval(
-        estimate=math.exp(mean.estimate), low=math.exp(mean.estimate - half), high=math.exp(mean.estimate + half)
-    )
+    estimate = trimmed_mean(logs).estimate
+    low, high = yuen_interval(logs, level=LEVEL) if len(logs) > 1 else (estimate, estimate)
+    return Interval(estimate=math.exp(estimate), low=math.exp(low), high=math.exp(high))
 
 
 def find_scale(shelf: Shelf, variant: str, case: str) -> PerItem | None:
@@ -163,7 +170,9 @@ def over_parent(shelf: Shelf, estimates: Estimates, key: Key) -> RatioEstimate |
     if per_item is None:
         return None
     if not per_item.is_linear:
-        message = f"the baseline's time per item differs by {100 * per_item.departure:+.1f} % between its two shapes"
+        low, high = (100 * bound for bound in per_item.bounds)
+        differs = f"{100 * per_item.departure:+.1f} % [{low:+.1f}, {high:+.1f}]"
+        message = f"the baseline's time per item differs by {differs} between its two shapes"
         return Failure(reason=Reason.NOT_LINEAR, message=message)
     return over_extrapolated(per_item, estimates.times[key], arm.items)
 

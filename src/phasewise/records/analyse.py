@@ -211,9 +211,10 @@ class Extrapolation(Record, frozen=True, kw_only=True):
 
     # the smallest first
     points: tuple[ScaledTime, ...]
-    # time an item at the largest over that at the smallest, less one; and how much of it passes for linear
+    # time an item at the largest over that at the smallest, less one; how much of it passes for linear, and of its interval
     departure: Interval
     allowed: float
+    doubt: float
     is_linear: bool
     # of the case's own shape, and its time where the baseline is linear
     items: float

@@ -54,7 +54,7 @@ REASONS: dict[Reason, str] = {
     Reason.BIMODAL: "the ratios fall into two groups",
     Reason.PROCESS_SPREAD: "fresh processes differ by more than the rounds within them",
     Reason.CLOCK: "the clock of one arm differed from the other's",
-    Reason.NOT_LINEAR: "the time an item differs between the two shapes at which the baseline was measured",
+    Reason.NOT_LINEAR: "it is not shown that the baseline takes as long an item at both shapes where it was measured",
     Reason.RED_GATE: "the validation gate is red, so no speed is reported",
     Reason.EXPECTED_INVALID: "the gate had to refuse it, and did",
     Reason.ALARM_NOT_REFUSED: "the gate had to refuse it, and let it pass",
@@ -134,12 +134,10 @@ def extrapolation(told: Extrapolation) -> str:
     seen = f"at the larger shape the time of one changes by {show.percent(off.estimate, signed=True)}"
     # a single block at each tells nothing of the noise
     seen += bounds if min(point.blocks for point in told.points) > 1 else ""
-    limit = show.percent(told.allowed)
+    limits = f"{show.percent(told.allowed)} are allowed, and {show.percent(told.doubt)} for the interval"
     if told.whole_s is None:
-        return f"Not linear: {seen}, over the {limit} that are allowed, so nothing is made of it."
-    return (
-        f"Linear within {limit}: {seen}. All {show.number(told.items)} of the case: {show.time_interval(told.whole_s)}."
-    )
+        return f"Not shown to be linear: {seen}; {limits}. Nothing is made of it."
+    return f"Linear: {seen}; {limits}. All {show.number(told.items)} of the case: {show.time_interval(told.whole_s)}."
 
 
 def part_sentence(part: PartResult) -> str:
