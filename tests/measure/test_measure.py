@@ -13,10 +13,10 @@ from phasewise.measure.compare import name_function
 from phasewise.measure.driver import Warmed
 from phasewise.measure.neighbours import Watch, watch_machine
 from phasewise.measure.progress import Silent, Stream
-from phasewise.measure.scale import TURNS, choose_steps
+from phasewise.measure.scale import TURNS, choose_steps, is_precise
 from phasewise.model.ratios import estimate_speedup, step_times
 from phasewise.records.errors import UserError
-from phasewise.records.measure import Measurement
+from phasewise.records.measure import Measurement, ScalePoint
 from phasewise.records.plan import Budget, Kind, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.store import decode, digest, encode
@@ -130,6 +130,18 @@ def test_blocks_at_the_smaller_shapes_do_the_same_number_of_items() -> None:
     assert choose_steps(warmed, [1.0, 2.0]) == [2, 1]
     fast = [Warmed(warmup_steps=1, step_s=1e-3, block_steps=20), Warmed(warmup_steps=1, step_s=3e-3, block_steps=7)]
     assert choose_steps(fast, [100.0, 300.0]) == [21, 7]
+
+
+def test_turns_end_when_the_ratio_is_known_whatever_it_is() -> None:
+    def points(larger: float, wobble: float) -> list[ScalePoint]:
+        noise = (1 - wobble, 1.0, 1 + wobble, 1.0, 1 - wobble, 1 + wobble)
+        return [
+            ScalePoint(shape={}, items=2.0, wall_s=tuple(2 * larger * w for w in noise)),
+            ScalePoint(shape={}, items=1.0, wall_s=(1.0,) * len(noise)),
+        ]
+
+    assert is_precise(points(1.0, 0.01)) and is_precise(points(1.4, 0.01))
+    assert not is_precise(points(1.0, 0.1))
 
 
 def test_compare_tells_the_faster_function_and_reads_well(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import msgspec
@@ -12,10 +13,12 @@ from phasewise.records.measure import Arm, CaseMeasurement, ScalePoint
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.run.death import ProcessFailed
 from phasewise.run.session import Session, target_case
+from phasewise.stats import yuen_interval
 
-# turns of one block at each shape, at least and at most, as many as fit into the seconds
-TURNS = (3, 25)
-TURNS_S = 30.0
+# turns of one block at each shape, at least and at most, as far as they fit into the seconds of the budget
+TURNS = (5, 100)
+# and no more once the ratio of the two times an item is known to this, half the width of its interval on the log scale
+PRECISE = 0.025
 
 
 def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools) -> CaseMeasurement:
@@ -36,7 +39,9 @@ def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools
             warmed.append(warm_up(session, plan.budget, cold=case.cache == "cold", now=tools.now))
         steps = choose_steps(warmed, [point.items for point in points])
         a_turn = sum(each.step_s * count for each, count in zip(warmed, steps, strict=True))
-        for _ in range(min(max(int(TURNS_S / a_turn), TURNS[0]), TURNS[1])):
+        for turn in range(min(max(int(plan.budget.seconds / a_turn), TURNS[0]), TURNS[1])):
+            if turn >= TURNS[0] and is_precise(points):
+                break
             for number, (session, count) in enumerate(zip(sessions, steps, strict=True)):
                 wall_s = session.block(count, settling_steps(count))["wall_s"] / count
                 points[number] = msgspec.structs.replace(points[number], wall_s=(*points[number].wall_s, wall_s))
@@ -49,6 +54,13 @@ def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools
         case=case.case, arms=(arm,), scale=tuple(point for point in points if point.wall_s), stopped="scale",
         seconds=tools.now() - began,
     )  # fmt: skip
+
+
+def is_precise(points: list[ScalePoint]) -> bool:
+    """Whether the largest shape's time an item over the smallest's is known well enough; how large it is decides nothing."""
+    small, large = min(points, key=lambda point: point.items), max(points, key=lambda point: point.items)
+    low, high = yuen_interval([math.log(b / a) for a, b in zip(small.wall_s, large.wall_s, strict=True)])
+    return (high - low) / 2 <= PRECISE
 
 
 def choose_steps(warmed: list[Warmed], items: list[float]) -> list[int]:
