@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from synthetic_run import Phase, make_run
 
-from phasewise.analyse.baseline import extrapolate
+from phasewise.analyse.scale import extrapolate
 from phasewise.records.measure import ScalePoint
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Reason, Status

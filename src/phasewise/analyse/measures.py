@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from phasewise.analyse.baseline import LEVEL, find_scale, scale_up
 from phasewise.analyse.compare import Estimates, Key, to_interval
+from phasewise.analyse.scale import LEVEL, find_scale, scale_up
 from phasewise.analyse.shelf import Shelf
 from phasewise.records.base import Interval, Seconds
 from phasewise.records.measure import Arm, Window

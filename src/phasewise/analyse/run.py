@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import msgspec
 
 from phasewise.analyse.alarms import find_machines, raise_alarms
-from phasewise.analyse.baseline import tell_extrapolation
 from phasewise.analyse.compare import Key, estimate_all
 from phasewise.analyse.control import find_floors, tell_controls
 from phasewise.analyse.ledger import score_predictions
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.rows import Told, make_peer_row, make_row
+from phasewise.analyse.scale import tell_extrapolation
 from phasewise.analyse.shelf import Shelf
 from phasewise.analyse.targets import TOLD, Judged, join_levels, settle_target
 from phasewise.analyse.verdicts import judge_all, step_floor

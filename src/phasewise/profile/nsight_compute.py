@@ -54,7 +54,7 @@ def count_kernels(
 ) -> tuple[Capture, tuple[Counters, ...]]:  # fmt: skip
     """Counters of the `most` longest of `kernels`; the table is kept at `target`.
 
-    One process of the workload counts all of them, and one more each function that had no launch among the first.
+    One process of the workload counts all of them, and one more for each function that had no launch among the first.
     """
     ncu = find_tool(TOOL)
     if ncu is None:

@@ -202,7 +202,9 @@ class ScaledTime(Record, frozen=True, kw_only=True):
 
     shape: dict[str, Scalar]
     items: float
+    # that were timed
     blocks: int
+    # a single block's has no width
     per_item_s: Interval
 
 
@@ -211,8 +213,9 @@ class Extrapolation(Record, frozen=True, kw_only=True):
 
     # the smallest first
     points: tuple[ScaledTime, ...]
-    # time an item at the largest over that at the smallest, less one; how much of it passes for linear, and of its interval
+    # time an item at the largest over that at the smallest, less one
     departure: Interval
+    # how far it may lie from 0, and its interval
     allowed: float
     doubt: float
     is_linear: bool
