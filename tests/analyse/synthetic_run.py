@@ -157,3 +157,12 @@ def predict(
 
 
 __all__ = ["BASELINE", "CPU", "GPU", "Peer", "Phase", "Run", "make_run", "predict", "rounds_of"]
+
+
+def points(small: float, large: float) -> tuple[ScalePoint, ...]:
+    """Seconds an item at 100 and at 200 items, with 1 % of noise."""
+    wobble = (0.99, 1.0, 1.01, 1.0, 0.995, 1.005)
+    return (
+        ScalePoint(shape={"n": 200}, items=200.0, wall_s=tuple(200 * large * w for w in wobble)),
+        ScalePoint(shape={"n": 100}, items=100.0, wall_s=tuple(100 * small * w for w in wobble)),
+    )

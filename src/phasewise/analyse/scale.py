@@ -41,7 +41,7 @@ def extrapolate(scale: tuple[ScalePoint, ...]) -> PerItem | None:
 
     None without two shapes.
     """
-    points = sort_points(scale)
+    points = _sort_points(scale)
     if len(points) < 2:
         return None
     small, large = points[0], points[-1]
@@ -67,7 +67,7 @@ def extrapolate(scale: tuple[ScalePoint, ...]) -> PerItem | None:
     )
 
 
-def sort_points(scale: tuple[ScalePoint, ...]) -> list[ScalePoint]:
+def _sort_points(scale: tuple[ScalePoint, ...]) -> list[ScalePoint]:
     """Those that were timed, the smallest first."""
     return sorted((point for point in scale if point.wall_s), key=lambda point: point.items)
 
@@ -82,7 +82,7 @@ def tell_extrapolation(shelf: Shelf, case: str, items: float) -> Extrapolation |
             shape=point.shape, items=point.items, blocks=len(point.wall_s),
             per_item_s=_exp_interval(_log_per_item(point)),
         )
-        for point in sort_points(measured.scale)
+        for point in _sort_points(measured.scale)
     )  # fmt: skip
     low, high = per_item.bounds if math.isfinite(per_item.bounds[1]) else (per_item.departure, per_item.departure)
     return Extrapolation(
