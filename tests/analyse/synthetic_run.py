@@ -159,10 +159,16 @@ def predict(
 __all__ = ["BASELINE", "CPU", "GPU", "Peer", "Phase", "Run", "make_run", "predict", "rounds_of"]
 
 
-def points(small: float, large: float) -> tuple[ScalePoint, ...]:
-    """Seconds an item at 100 and at 200 items, with 1 % of noise."""
+def points(small: float, large: float, operators: tuple[int, int] = (0, 0)) -> tuple[ScalePoint, ...]:
+    """Seconds an item at 100 and at 200 items, with 1 % of noise; `operators` of a step at either, four elements each."""
     wobble = (0.99, 1.0, 1.01, 1.0, 0.995, 1.005)
-    return (
-        ScalePoint(shape={"n": 200}, items=200.0, wall_s=tuple(200 * large * w for w in wobble)),
-        ScalePoint(shape={"n": 100}, items=100.0, wall_s=tuple(100 * small * w for w in wobble)),
+    return tuple(
+        ScalePoint(
+            shape={"n": n},
+            items=float(n),
+            wall_s=tuple(n * per_item * w for w in wobble),
+            operators=count,
+            elements=4 * count,
+        )
+        for n, per_item, count in ((200, large, operators[1]), (100, small, operators[0]))
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import msgspec
+import numpy as np
 import pytest
 from synthetic_run import Phase, make_run, points
 
@@ -56,6 +57,57 @@ def test_what_noise_hides_is_not_shown_to_be_linear() -> None:
     ))  # fmt: skip
     assert found is not None
     assert abs(found.departure) < 0.05 and found.bounds[1] > 0.1 and not found.is_linear
+
+
+def jitter(point: ScalePoint, seed: int) -> ScalePoint:
+    """Its blocks on a host on which two of them differ by half."""
+    noise = np.exp(0.2 * np.random.default_rng(seed).standard_normal(40))
+    return msgspec.structs.replace(point, wall_s=tuple(point.wall_s[0] * w for w in noise))
+
+
+@pytest.mark.parametrize(
+    ("operators", "larger", "is_linear"),
+    [
+        # the same work an item, but for what a step does once
+        ((10_010, 20_010), 1e-3, True),
+        ((0, 0), 1e-3, False),
+        # a quarter more work, which the noise would hide
+        ((10_000, 25_000), 1e-3, False),
+        # the same work, and times that say otherwise
+        ((10_000, 20_000), 1.5e-3, False),
+    ],
+)
+def test_where_times_are_noise_the_count_shows_what_is_linear(
+    operators: tuple[int, int], larger: float, is_linear: bool
+) -> None:
+    large, small = points(1e-3, larger, operators)
+    found = extrapolate((jitter(large, 1), jitter(small, 2)))
+    assert found is not None
+    assert found.bounds[1] - found.bounds[0] > 0.1 and found.is_linear is is_linear
+
+
+def test_a_count_does_not_help_times_that_tell_nothing() -> None:
+    large, small = points(1e-3, 1e-3, (100, 200))
+    bare = tuple(msgspec.structs.replace(point, wall_s=point.wall_s[:1]) for point in (large, small))
+    turns = ((0.4, 0.2, 0.8, 0.3), (0.1, 0.4, 0.2, 0.15))
+    wide = tuple(msgspec.structs.replace(point, wall_s=wall) for point, wall in zip((large, small), turns, strict=True))
+    for scale in (bare, wide):
+        found = extrapolate(scale)
+        assert found is not None and not found.is_linear
+
+
+def test_the_report_tells_the_count() -> None:
+    scale = points(1e-3, 1.03e-3, (1000, 2000))
+    run = make_run(Phase(name="a", speedup=100.0, has_parent_arm=False), scale=scale, step_s=1.0, slow_baseline=True)
+    told = run.analyse()[0].cases[0].extrapolation
+    assert told is not None and told.is_linear and told.more_work == 0
+    assert [(point.operators, point.elements) for point in told.points] == [(1000, 4000), (2000, 8000)]
+    assert sentences.extrapolation(told).startswith("Linear: by count, the work of one does not change")
+
+
+def test_work_that_grows_is_named_where_no_speed_up_is_told() -> None:
+    found = extrapolate(points(1e-3, 1.2e-3, (1000, 2400)))
+    assert found is not None and "its work by +20.0 % by count" in found.describe()
 
 
 def test_of_one_block_at_each_shape_no_interval_is_shown() -> None:

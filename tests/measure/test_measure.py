@@ -121,6 +121,9 @@ def test_a_baseline_too_slow_for_its_shape_is_measured_at_smaller_ones(tmp_path:
     turns = {len(point.wall_s) for point in case.scale}
     assert len(turns) == 1 and TURNS[0] <= turns.pop() <= TURNS[1]
     assert all(wall > 0 for point in case.scale for wall in point.wall_s)
+    # a step of this program has as many operators at every shape
+    small, large = case.scale
+    assert small.operators == large.operators > 0 and small.elements < large.elements
     assert case.rounds == () and step_times(case, "variant") == []
 
 
@@ -142,6 +145,15 @@ def test_turns_end_when_the_ratio_is_known_whatever_it_is() -> None:
 
     assert is_precise(points(1.0, 0.01)) and is_precise(points(1.4, 0.01))
     assert not is_precise(points(1.0, 0.1))
+
+
+@pytest.mark.parametrize(("operators", "enough"), [((100, 200), True), ((100, 300), False), ((0, 0), False)])
+def test_where_the_count_is_the_same_fewer_turns_do(operators: tuple[int, int], enough: bool) -> None:
+    small, large = (
+        ScalePoint(shape={}, items=items, wall_s=tuple(items * w for w in wall), operators=count, elements=count)
+        for items, wall, count in zip((1.0, 2.0), ((1.0, 1.1, 1.0, 0.9, 1.0, 1.05), (1.0,) * 6), operators, strict=True)
+    )
+    assert is_precise([small, large]) is enough
 
 
 def test_compare_tells_the_faster_function_and_reads_well(tmp_path: Path) -> None:

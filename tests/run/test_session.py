@@ -61,6 +61,15 @@ def test_an_exception_is_a_crash_with_its_last_line(tmp_path: Path) -> None:
     assert failure == Failure(reason=Reason.CRASH, message="RuntimeError: the third step is cursed")
 
 
+def test_a_worker_counts_what_a_step_amounts_to_at_its_first_batch(tmp_path: Path) -> None:
+    session = open_session(tmp_path, plan_program())
+    session.open()
+    first = session.count()
+    session.block(3, settle=0)
+    assert session.count() == first and min(first) > 0
+    session.close()
+
+
 def test_a_killed_worker_counts_as_out_of_memory(tmp_path: Path) -> None:
     assert fail(tmp_path, plan_program("killed")).reason is Reason.OUT_OF_MEMORY
 

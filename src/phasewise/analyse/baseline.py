@@ -58,10 +58,7 @@ def over_parent(shelf: Shelf, estimates: Estimates, key: Key) -> RatioEstimate |
     if per_item is None:
         return None
     if not per_item.is_linear:
-        low, high = (100 * bound for bound in per_item.bounds)
-        differs = f"{100 * per_item.departure:+.1f} % [{low:+.1f}, {high:+.1f}]"
-        message = f"the baseline's time per item differs by {differs} between its two shapes"
-        return Failure(reason=Reason.NOT_LINEAR, message=message)
+        return Failure(reason=Reason.NOT_LINEAR, message=per_item.describe())
     return over_extrapolated(per_item, estimates.times[key], arm.items)
 
 

@@ -6,15 +6,18 @@ import math
 from dataclasses import dataclass
 
 from phasewise.analyse.shelf import Shelf
+from phasewise.model.linear import is_same, more_work
 from phasewise.records.analyse import Extrapolation, ScaledTime
 from phasewise.records.base import Interval
 from phasewise.records.measure import ScalePoint
 from phasewise.stats import trimmed_mean, yuen_interval
 from phasewise.stats.ratio import t_quantile
 
-# per-item times of the two shapes may differ by so much and still be called linear, if it is known as well as this
+# per-item times of the two shapes may differ by so much and still be called linear, if it is known as well as this; where the
+# work of an item was counted and is the same, times need only agree with that: their interval reaches into the first, and is no
+# wider than the last
 LINEAR = 0.05
-DOUBT = 0.10
+DOUBT, DOUBT_COUNTED = 0.10, 0.25
 LEVEL = 0.95
 # degrees of freedom of a variance that is known
 CERTAIN = 1e6
@@ -30,10 +33,30 @@ class PerItem:
     # by how much an item takes longer at the larger shape, and its interval: 0 where the baseline is linear
     departure: float
     bounds: tuple[float, float]
+    # by how much an item is more work at the larger shape, by count; None where nothing was counted
+    more_work: float | None = None
+
+    @property
+    def doubt(self) -> float:
+        """How far the interval may reach."""
+        return DOUBT if self.more_work is None else DOUBT_COUNTED
 
     @property
     def is_linear(self) -> bool:
-        return abs(self.departure) <= LINEAR and self.bounds[0] >= -DOUBT and self.bounds[1] <= DOUBT
+        low, high = self.bounds
+        if low < -self.doubt or high > self.doubt:
+            return False
+        if self.more_work is None:
+            return abs(self.departure) <= LINEAR
+        return is_same(self.more_work) and low <= LINEAR and high >= -LINEAR
+
+    def describe(self) -> str:
+        """What the two shapes differ by."""
+        low, high = (100 * bound for bound in self.bounds)
+        times = f"the baseline's time per item differs by {100 * self.departure:+.1f} % [{low:+.1f}, {high:+.1f}] between its two shapes"
+        if self.more_work is None or is_same(self.more_work):
+            return times
+        return f"{times}, its work by {100 * self.more_work:+.1f} % by count"
 
 
 def extrapolate(scale: tuple[ScalePoint, ...]) -> PerItem | None:
@@ -64,6 +87,7 @@ def extrapolate(scale: tuple[ScalePoint, ...]) -> PerItem | None:
         df=df,
         departure=math.expm1(apart),
         bounds=(math.expm1(low), math.expm1(high)),
+        more_work=more_work(small, large),
     )
 
 
@@ -79,8 +103,8 @@ def tell_extrapolation(shelf: Shelf, case: str, items: float) -> Extrapolation |
         return None
     points = tuple(
         ScaledTime(
-            shape=point.shape, items=point.items, blocks=len(point.wall_s),
-            per_item_s=_exp_interval(_log_per_item(point)),
+            shape=point.shape, items=point.items, operators=point.operators, elements=point.elements,
+            blocks=len(point.wall_s), per_item_s=_exp_interval(_log_per_item(point)),
         )
         for point in _sort_points(measured.scale)
     )  # fmt: skip
@@ -88,8 +112,9 @@ def tell_extrapolation(shelf: Shelf, case: str, items: float) -> Extrapolation |
     return Extrapolation(
         points=points,
         departure=Interval(estimate=per_item.departure, low=low, high=high),
+        more_work=per_item.more_work,
         allowed=LINEAR,
-        doubt=DOUBT,
+        doubt=per_item.doubt,
         is_linear=per_item.is_linear,
         items=items,
         whole_s=scale_up(per_item, items) if per_item.is_linear else None,

@@ -202,6 +202,9 @@ class ScaledTime(Record, frozen=True, kw_only=True):
 
     shape: dict[str, Scalar]
     items: float
+    # of one step, and elements that they give; 0 where nothing was counted
+    operators: int = 0
+    elements: int = 0
     # that were timed
     blocks: int
     # a single block's has no width
@@ -215,6 +218,8 @@ class Extrapolation(Record, frozen=True, kw_only=True):
     points: tuple[ScaledTime, ...]
     # time an item at the largest over that at the smallest, less one
     departure: Interval
+    # operators or elements of an item at the largest over those at the smallest, less one; None where nothing was counted
+    more_work: float | None = None
     # how far it may lie from 0, and its interval
     allowed: float
     doubt: float

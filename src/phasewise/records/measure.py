@@ -78,6 +78,9 @@ class ScalePoint(Record, frozen=True, kw_only=True):
     shape: dict[str, Scalar]
     items: float
     wall_s: tuple[Seconds, ...]
+    # of one step, as PyTorch dispatches them, and elements of what they give; 0 where nothing was counted
+    operators: int = 0
+    elements: int = 0
 
 
 class CaseMeasurement(Record, frozen=True, kw_only=True):

@@ -130,11 +130,15 @@ def why(verdict: Verdict) -> str:
 def extrapolation(told: Extrapolation) -> str:
     """Whether a baseline at smaller shapes is linear, and what follows for the whole."""
     off = told.departure
-    bounds = f" [{show.percent(off.low, signed=True)}, {show.percent(off.high, signed=True)}]"
     seen = f"at the larger shape the time of one changes by {show.percent(off.estimate, signed=True)}"
-    # a single block at each tells nothing of the noise
-    seen += bounds if min(point.blocks for point in told.points) > 1 else ""
     limits = f"{show.percent(told.allowed)} are allowed, and {show.percent(told.doubt)} for the interval"
+    if told.more_work is not None:
+        work = f"changes by {show.percent(told.more_work, signed=True)}" if told.more_work else "does not change"
+        seen = f"by count, the work of one {work} at the larger shape; its time changes by {show.percent(off.estimate, signed=True)}"
+        limits = f"the times need only agree: their interval must reach into {show.percent(told.allowed)} and no further than {show.percent(told.doubt)}"
+    # a single block at each tells nothing of the noise
+    if min(point.blocks for point in told.points) > 1:
+        seen += f" [{show.percent(off.low, signed=True)}, {show.percent(off.high, signed=True)}]"
     if told.whole_s is None:
         return f"Not shown to be linear: {seen}; {limits}. Nothing is made of it."
     return f"Linear: {seen}; {limits}. All {show.number(told.items)} of the case: {show.time_interval(told.whole_s)}."

@@ -17,6 +17,7 @@ from phasewise.records.plan import VariantPlan
 from phasewise.run.bench import Bench, bench_case, bench_function, make_flush
 from phasewise.run.case import find_case, open_case, torch_device
 from phasewise.run.cores import share_cores
+from phasewise.run.counting import count_work
 from phasewise.run.memory import MemoryWatch, limit_memory, watch_memory
 from phasewise.run.ranks import Ranks, join_ranks
 from phasewise.run.sensors import Gpu, open_gpu
@@ -121,6 +122,11 @@ def check_outputs(held: Held) -> bool | None:
     return now.keys() == held.first.keys() and all(
         is_near(now[name], held.first[name], held.rtol, held.atol) for name in now
     )
+
+
+def count_step(held: Held) -> dict[str, Any]:
+    """Operators and elements of one step from the initial state."""
+    return vars_of(count_work(held.bench))
 
 
 def read_memory(held: Held) -> dict[str, Any]:

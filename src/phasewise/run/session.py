@@ -124,6 +124,11 @@ class Session:
         answers = self._ask("check")
         return None if None in answers else all(answers)
 
+    def count(self) -> tuple[int, int]:
+        """Operators of one step, and elements that they write; of the rank with most."""
+        answer = max(self._ask("count"), key=lambda work: work["operators"])
+        return answer["operators"], answer["elements"]
+
     def memory(self) -> tuple[int, str]:
         """Peak bytes of the rank that used most, and how they were counted."""
         answer = max(self._ask("memory"), key=lambda peak: peak["bytes"])

@@ -66,6 +66,7 @@ def _serve_bench(channel: Channel, opening: dict[str, Any]) -> None:
         "placing": commands.run_placing,
         "energy": commands.run_energy,
         "check": commands.check_outputs,
+        "count": commands.count_step,
         "memory": commands.read_memory,
     }
     while (message := channel.receive()) is not None:

@@ -104,17 +104,20 @@ def _tables(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
 def _extrapolation(case: CaseResult, told: Extrapolation) -> Table:
     # what is the same in all shapes tells nothing
     varied = [name for name in told.points[0].shape if len({point.shape.get(name) for point in told.points}) > 1]
+    is_counted = told.more_work is not None
     rows = tuple(
         (
             ", ".join(f"{name} {show.scalar(point.shape[name])}" for name in varied),
             show.number(point.items),
+            *((show.number(point.operators), show.number(point.elements)) if is_counted else ()),
             str(point.blocks),
             # a single block tells nothing of the noise
             show.time_interval(point.per_item_s) if point.blocks > 1 else show.time(point.per_item_s.estimate),
         )
         for point in told.points
     )
-    titles = columns("Shape", f"#{case.item.capitalize()}", "#Blocks", "#Time of one")
+    counts = ("#Operators", "#Elements they give") if is_counted else ()
+    titles = columns("Shape", f"#{case.item.capitalize()}", *counts, "#Blocks", "#Time of one")
     return Table(f"The baseline of {case.case} at smaller shapes", titles, rows, note=sentences.extrapolation(told))
 
 

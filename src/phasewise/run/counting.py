@@ -1,0 +1,45 @@
+"""What a step amounts to, by count: operators, and the elements that they write. A count knows no noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from phasewise.run.bench import Bench
+from phasewise.run.timing import wait_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Of one step; of code that does not go through PyTorch, nothing."""
+
+    operators: int
+    # of all tensors that operators gave, views among them
+    elements: int
+
+
+class _Count(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators = 0
+        self.elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        self.operators += 1
+        self.elements += sum(leaf.numel() for leaf in tree_leaves(found) if isinstance(leaf, torch.Tensor))
+        return found
+
+
+def count_work(bench: Bench) -> Work:
+    """Count the step of batch 0 from the initial state."""
+    bench.restore()
+    with _Count() as count:
+        bench.step(0)
+    wait_for(bench)
+    return Work(operators=count.operators, elements=count.elements)
