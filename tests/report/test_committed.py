@@ -1,0 +1,25 @@
+"""The reports that ship are what today's code makes of the records that ship: `phasewise report WORKLOAD RUN` after a change of either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phasewise.report.content import make_pages
+from phasewise.report.load import read_run
+from phasewise.report.markdown import render_markdown
+
+REPOSITORY = Path(__file__).parents[2]
+RUNS = [
+    (path.parent.parent.name, path.parent.name)
+    for path in sorted(REPOSITORY.glob("profiles/records/*/full-h200/summary.json"))
+]
+
+
+@pytest.mark.parametrize(("workload", "run"), RUNS)
+def test_a_report_that_ships_says_what_its_records_say(workload: str, run: str) -> None:
+    folder = REPOSITORY / "reports" / workload / run
+    made = {f"{page.name}.md": render_markdown(page) for page in make_pages(read_run(REPOSITORY, workload, run))}
+    assert {path.name for path in folder.glob("*.md")} == made.keys()
+    assert [name for name, text in made.items() if (folder / name).read_text() != text] == []
