@@ -37,7 +37,7 @@ class TileLaunch:
 
 # the first is for few atoms, the second for many
 LINEAR_LAUNCHES = (
-    TileLaunch(16, 32, stages=2), TileLaunch(), TileLaunch(128, 64, warps=8), TileLaunch(64, 128, warps=8),
+    TileLaunch(16, 32, stages=2), TileLaunch(128, 64, warps=8), TileLaunch(), TileLaunch(64, 128, warps=8),
 )  # fmt: skip
 # fewer atoms than this leave multiprocessors idle in large tiles
 MANY_ROWS = 2048

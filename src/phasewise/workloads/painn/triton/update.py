@@ -22,7 +22,7 @@ from phasewise.workloads.painn.triton.device import blocks, has_kernels
 
 # the first is for few atoms, the second for many; a deeper step spills registers in mix
 MIX_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 32, 16, warps=8, stages=2), TileLaunch(64, 32, 16, stages=2),
+    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 32, 16, stages=2), TileLaunch(64, 32, 16, warps=8, stages=2),
     TileLaunch(64, 64, 16, warps=8, stages=2),
 )  # fmt: skip
 GATE_LAUNCHES = (TileLaunch(16, 16), TileLaunch(64, 32), TileLaunch(32, 32), TileLaunch(64, 64, warps=8))

@@ -31,7 +31,7 @@ UNGATE_LAUNCHES = (
     TileLaunch(64, 128, 16, warps=8, stages=2),
 )  # fmt: skip
 UNMIX_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 64, 16, warps=8, stages=2), TileLaunch(64, 32, 16, stages=2),
+    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 32, 16, stages=2), TileLaunch(64, 64, 16, warps=8, stages=2),
     TileLaunch(64, 32, 16, warps=8, stages=2),
 )  # fmt: skip
 
