@@ -73,6 +73,8 @@ def jitter(point: ScalePoint, seed: int) -> ScalePoint:
         ((0, 0), 1e-3, False),
         # a quarter more work, which the noise would hide
         ((10_000, 25_000), 1e-3, False),
+        # work that does not grow with the items
+        ((10_000, 10_000), 1e-3, False),
         # the same work, and times that say otherwise
         ((10_000, 20_000), 1.5e-3, False),
     ],
@@ -103,6 +105,17 @@ def test_the_report_tells_the_count() -> None:
     assert told is not None and told.is_linear and told.more_work == 0
     assert [(point.operators, point.elements) for point in told.points] == [(1000, 4000), (2000, 8000)]
     assert sentences.extrapolation(told).startswith("Linear: by count, the work of one does not change")
+
+
+def test_where_the_count_differs_precise_times_show_it_alone() -> None:
+    assert extrapolate(points(1e-3, 1.01e-3, (1000, 2400))).is_linear
+    told = make_run(
+        Phase(name="a", speedup=9.0, has_parent_arm=False), scale=points(1e-3, 1e-3, (1000, 2400)), step_s=1.0,
+        slow_baseline=True,
+    ).analyse()[0].cases[0].extrapolation  # fmt: skip
+    assert told is not None and told.is_linear and not told.same_work and told.doubt == 0.10
+    words = sentences.extrapolation(told)
+    assert "by count, the work of one changes by +20" in words and "are allowed" in words
 
 
 def test_work_that_grows_is_named_where_no_speed_up_is_told() -> None:

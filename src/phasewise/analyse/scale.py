@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from phasewise.analyse.shelf import Shelf
-from phasewise.model.linear import is_same, more_work
+from phasewise.model.linear import is_same_work, more_work
 from phasewise.records.analyse import Extrapolation, ScaledTime
 from phasewise.records.base import Interval
 from phasewise.records.measure import ScalePoint
@@ -33,28 +33,27 @@ class PerItem:
     # by how much an item takes longer at the larger shape, and its interval: 0 where the baseline is linear
     departure: float
     bounds: tuple[float, float]
-    # by how much an item is more work at the larger shape, by count; None where nothing was counted
+    # by how much an item is more work at the larger shape, by count, and whether that is none; None where nothing was counted
     more_work: float | None = None
+    same_work: bool = False
 
     @property
     def doubt(self) -> float:
         """How far the interval may reach."""
-        return DOUBT if self.more_work is None else DOUBT_COUNTED
+        return DOUBT_COUNTED if self.same_work else DOUBT
 
     @property
     def is_linear(self) -> bool:
         low, high = self.bounds
         if low < -self.doubt or high > self.doubt:
             return False
-        if self.more_work is None:
-            return abs(self.departure) <= LINEAR
-        return is_same(self.more_work) and low <= LINEAR and high >= -LINEAR
+        return low <= LINEAR and high >= -LINEAR if self.same_work else abs(self.departure) <= LINEAR
 
     def describe(self) -> str:
         """What the two shapes differ by."""
         low, high = (100 * bound for bound in self.bounds)
         times = f"the baseline's time per item differs by {100 * self.departure:+.1f} % [{low:+.1f}, {high:+.1f}] between its two shapes"
-        if self.more_work is None or is_same(self.more_work):
+        if self.more_work is None or self.same_work:
             return times
         return f"{times}, its work by {100 * self.more_work:+.1f} % by count"
 
@@ -88,6 +87,7 @@ def extrapolate(scale: tuple[ScalePoint, ...]) -> PerItem | None:
         departure=math.expm1(apart),
         bounds=(math.expm1(low), math.expm1(high)),
         more_work=more_work(small, large),
+        same_work=is_same_work(small, large),
     )
 
 
@@ -113,6 +113,7 @@ def tell_extrapolation(shelf: Shelf, case: str, items: float) -> Extrapolation |
         points=points,
         departure=Interval(estimate=per_item.departure, low=low, high=high),
         more_work=per_item.more_work,
+        same_work=per_item.same_work,
         allowed=LINEAR,
         doubt=per_item.doubt,
         is_linear=per_item.is_linear,

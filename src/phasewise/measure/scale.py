@@ -1,7 +1,8 @@
 """A baseline that is too slow for its shape: counted and timed at two smaller ones, so that an item can be held against itself.
 
-What shows that it is linear is the count, of operators and of what they write: it knows no noise. A loop of a hundred thousand
-launches is timed by the host, and two items in a row may differ by half; so the times only have to agree with it.
+What shows that it is linear is the count, of operators and of what they read and write: it knows no noise. A loop of a hundred thousand
+launches is timed by the host, and two items in a row may differ by half; so the times only have to agree with it,
+and where an item is not the same work by count, they have to show it alone.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from phasewise.records.measure import ScalePoint
 
-# an item may be so much more work at the larger shape, as its time may be
-SAME = 0.05
+# what a step does once, however many items it has, may be this much of an item
+SAME = 0.01
 
 
 def more_work(small: ScalePoint, large: ScalePoint) -> float | None:
@@ -18,12 +18,7 @@ def more_work(small: ScalePoint, large: ScalePoint) -> float | None:
     return max(changes, key=abs) if changes else None
 
 
-def is_same(change: float) -> bool:
-    """Whether an item that changes by so much still counts as the same work."""
-    return abs(change) <= SAME
-
-
 def is_same_work(small: ScalePoint, large: ScalePoint) -> bool:
     """Whether the work of an item was counted at both shapes, and is the same."""
     change = more_work(small, large)
-    return change is not None and is_same(change)
+    return change is not None and abs(change) <= SAME

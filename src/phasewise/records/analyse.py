@@ -202,7 +202,7 @@ class ScaledTime(Record, frozen=True, kw_only=True):
 
     shape: dict[str, Scalar]
     items: float
-    # of one step, and elements that they give; 0 where nothing was counted
+    # of one step, and elements that they read and write; 0 where nothing was counted
     operators: int = 0
     elements: int = 0
     # that were timed
@@ -220,6 +220,8 @@ class Extrapolation(Record, frozen=True, kw_only=True):
     departure: Interval
     # operators or elements of an item at the largest over those at the smallest, less one; None where nothing was counted
     more_work: float | None = None
+    # whether that is none, so that the times need only agree
+    same_work: bool = False
     # how far it may lie from 0, and its interval
     allowed: float
     doubt: float

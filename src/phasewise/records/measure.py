@@ -78,7 +78,7 @@ class ScalePoint(Record, frozen=True, kw_only=True):
     shape: dict[str, Scalar]
     items: float
     wall_s: tuple[Seconds, ...]
-    # of one step, as PyTorch dispatches them, and elements of what they give; 0 where nothing was counted
+    # of one step, as PyTorch dispatches them, and elements that they read and write; 0 where nothing was counted
     operators: int = 0
     elements: int = 0
 

@@ -135,6 +135,7 @@ def extrapolation(told: Extrapolation) -> str:
     if told.more_work is not None:
         work = f"changes by {show.percent(told.more_work, signed=True)}" if told.more_work else "does not change"
         seen = f"by count, the work of one {work} at the larger shape; its time changes by {show.percent(off.estimate, signed=True)}"
+    if told.same_work:
         limits = f"the times need only agree: their interval must reach into {show.percent(told.allowed)} and no further than {show.percent(told.doubt)}"
     # a single block at each tells nothing of the noise
     if min(point.blocks for point in told.points) > 1:

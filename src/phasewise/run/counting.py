@@ -1,4 +1,4 @@
-"""What a step amounts to, by count: operators, and the elements that they write. A count knows no noise."""
+"""What a step amounts to, by count: operators, and the elements that they read and write. A count knows no noise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Work:
     """Of one step; of code that does not go through PyTorch, nothing."""
 
     operators: int
-    # of all tensors that operators gave, views among them
+    # of all tensors that operators took and gave, but for views
     elements: int
 
 
@@ -32,7 +32,10 @@ class _Count(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         self.operators += 1
-        self.elements += sum(leaf.numel() for leaf in tree_leaves(found) if isinstance(leaf, torch.Tensor))
+        # a view touches nothing
+        if not func.is_view:
+            leaves = tree_leaves((args, kwargs, found))
+            self.elements += sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
         return found
 
 

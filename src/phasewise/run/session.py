@@ -125,7 +125,7 @@ class Session:
         return None if None in answers else all(answers)
 
     def count(self) -> tuple[int, int]:
-        """Operators of one step, and elements that they write; of the rank with most."""
+        """Operators of one step, and elements that they read and write; of the rank with most."""
         answer = max(self._ask("count"), key=lambda work: work["operators"])
         return answer["operators"], answer["elements"]
 

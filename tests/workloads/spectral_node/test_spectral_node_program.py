@@ -9,7 +9,11 @@ import sys
 import pytest
 import torch
 
+from phasewise.model.linear import more_work
 from phasewise.model.workload import Shape, Unsupported
+from phasewise.records.measure import ScalePoint
+from phasewise.run.bench import Bench
+from phasewise.run.counting import count_work
 from phasewise.workloads.spectral_node import checks, compress, peers, program, quality
 from phasewise.workloads.spectral_node.closed import NODES
 from phasewise.workloads.spectral_node.phases import Switches, workload
@@ -63,6 +67,21 @@ def test_a_form_agrees_with_the_reference(case: str, switches: dict) -> None:
     shape = workload.cases[case].tiny
     built = program.build(Switches(**switches), program.make_inputs(case, shape, 0), case, shape, CPU)
     assert worst(built, case, shape) <= 1
+
+
+@pytest.mark.parametrize(("case", "size"), [("solve", "full"), ("transitions", "tiny"), ("couple", "tiny")])
+def test_by_count_the_baseline_is_linear_in_its_problems(case: str, size: str) -> None:
+    points = []
+    for shape in workload.cases[case].baseline_at[size]:
+        inputs = program.make_inputs(case, shape, 0)
+        built = program.build(Switches(), inputs, case, shape, CPU)
+        placed = built.place(inputs)
+        work = count_work(Bench(device=CPU, step=lambda _, built=built, placed=placed: built.step(placed)))
+        items = program.work(case, shape).items
+        points.append(ScalePoint(shape={}, items=items, wall_s=(), operators=work.operators, elements=work.elements))
+    small, large = points
+    assert large.items == 2 * small.items and small.operators > 1000 * small.items
+    assert abs(more_work(small, large)) < 2e-3
 
 
 @pytest.mark.parametrize("difference", ["bfloat16", "float32"])

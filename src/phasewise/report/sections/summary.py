@@ -116,7 +116,7 @@ def _extrapolation(case: CaseResult, told: Extrapolation) -> Table:
         )
         for point in told.points
     )
-    counts = ("#Operators", "#Elements they give") if is_counted else ()
+    counts = ("#Operators", "#Elements they read and write") if is_counted else ()
     titles = columns("Shape", f"#{case.item.capitalize()}", *counts, "#Blocks", "#Time of one")
     return Table(f"The baseline of {case.case} at smaller shapes", titles, rows, note=sentences.extrapolation(told))
 

@@ -1,0 +1,37 @@
+"""What a step amounts to by count."""
+
+from __future__ import annotations
+
+import torch
+
+from phasewise.run.bench import Bench
+from phasewise.run.counting import count_work
+
+
+def count(step) -> tuple[int, int]:
+    work = count_work(Bench(device=torch.device("cpu"), step=lambda _: step()))
+    return work.operators, work.elements
+
+
+def test_what_operators_read_and_write_counts_and_a_view_touches_nothing() -> None:
+    x, w = torch.ones(3, 5), torch.ones(5, 2)
+    assert count(lambda: x + x) == (1, 15 + 15 + 15)
+    assert count(lambda: x @ w) == (1, 15 + 10 + 6)
+    assert count(lambda: x.view(5, 3)) == (1, 0)
+    assert count(lambda: x.add_(1)) == (1, 15 + 15)
+    assert count(lambda: None) == (0, 0)
+
+
+def test_a_backward_pass_counts_too() -> None:
+    w = torch.ones(4, requires_grad=True)
+
+    def forward() -> torch.Tensor:
+        return (w * w).sum()
+
+    assert count(lambda: forward().backward())[0] > count(forward)[0]
+
+
+def test_the_longer_sum_of_a_larger_shape_is_more_work_an_item() -> None:
+    """As many operators and results an item, and twice as much to read."""
+    small, large = (count(lambda n=n: [torch.ones(n).sum() for _ in range(n)]) for n in (10, 20))
+    assert large[0] == 2 * small[0] and large[1] > 3 * small[1]
