@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from snakemake.cli import get_argument_parser
 
-from phasewise.cli import commands
+from phasewise.cli import commands, keep_bytecode
 from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
 from phasewise.cli.hold import hold_machine, parse_gpus
 from phasewise.cli.project import load_all
@@ -20,6 +20,7 @@ from phasewise.model.layout import Layout
 from phasewise.plan.graph import hold_lock
 from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement
+from phasewise.run.isolated import run_isolated
 from phasewise.store import digest_of, write, write_bytes
 
 SUBCOMMANDS = {
@@ -49,6 +50,14 @@ def call(folder, *arguments, **environment):
         check=False,
         timeout=120,
     )
+
+
+def test_workers_keep_their_bytecode_where_an_image_says_otherwise(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (tmp_path / "imported.py").write_text("def show(payload): return payload\n")
+    keep_bytecode()
+    assert run_isolated("imported:show", 3, environment={"PYTHONPATH": str(tmp_path)}, folder=tmp_path) == 3
+    assert list(tmp_path.glob("__pycache__/imported.*.pyc"))
 
 
 def test_the_surface_is_these_subcommands():

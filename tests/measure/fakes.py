@@ -56,6 +56,8 @@ class FakeArm:
     opening_s: float = OPENING_S
     # first steps are slower by this, halving every hundred steps
     cold_start: float = 0.0
+    # a step that is waited for takes so many times as long as one of many
+    waiting: float = 1.0
     sensors: Callable[[int], dict[str, Any]] = lambda block: {}
     held: bool | None = True
 
@@ -97,7 +99,7 @@ class FakeArm:
 
     def singles(self, count: int) -> list[float]:
         self._call("singles", count)
-        times = [self._step() for _ in range(count)]
+        times = [self.waiting * self._step() for _ in range(count)]
         self.clock.seconds += sum(times)
         return times
 

@@ -317,6 +317,15 @@ def test_the_rest_is_asked_for_once_and_outputs_after_every_set() -> None:
     assert variant.peak_memory_bytes > 1000 and len(variant.build_s) == len(variant.warmup_steps) == 3
 
 
+def test_one_energy_window_is_enough_where_single_steps_wait_for_each_other() -> None:
+    clock = Clock()
+    case = run(
+        clock, entrant(clock, "parent", step_s=2e-3), entrant(clock, "variant", waiting=3.0, entry={"energy": True})
+    )
+    assert clock.count("variant", "energy") == 1
+    assert arms_of(case)["variant"].energy[0].seconds >= 2.0
+
+
 def test_outputs_that_changed_are_on_record() -> None:
     clock = Clock()
     case = run(clock, entrant(clock, "parent", step_s=2e-3), entrant(clock, "variant", held=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -39,8 +40,18 @@ for command in (
     commands.add_command(command)
 
 
+def keep_bytecode() -> None:
+    """Have the processes of a stage keep what they compile of their imports, also where a container image says otherwise.
+
+    Hundreds of them import the same files: on an H200 box `import torch` took 2.7 s without, 1.4 s with, its compiler 6.2 s and 2.3 s.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: errors that a user can cure are one sentence, exit code 2, without a traceback."""
+    keep_bytecode()
     try:
         # click returns the code of an `Exit` here instead of raising it
         code = commands.main(args=arguments, standalone_mode=False)

@@ -180,7 +180,7 @@ def ask_the_rest(sampling: Sampling, arm: str) -> None:
             log.step_s += driver.singles(count)
             log.place_s += driver.placing(PLACINGS)
         if not log.energy and log.entrant.energy and budget.energy_window_s > 0:
-            _measure_energy(log, driver, budget.energy_window_s)
+            _measure_energy(log, driver, budget.energy_window_s, _block_step_s(sampling, arm))
         if not slow:
             log.note_held(driver.check())
         log.note_memory(*driver.memory())
@@ -195,10 +195,19 @@ def close_set(sampling: Sampling) -> None:
     sampling.processes.close()
 
 
-def _measure_energy(log: ArmLog, driver: ArmDriver, window_s: float) -> None:
+def _block_step_s(sampling: Sampling, arm: str) -> float:
+    """Seconds of a step in the fastest block: steps of a window don't wait for each other either, as single ones do."""
+    warmed = sampling.logs[arm].warmed
+    assert warmed is not None
+    blocks = (
+        sample.wall_s / sample.steps for taken in sampling.rounds for sample in taken.samples if sample.arm == arm
+    )
+    return min(blocks, default=warmed.step_s)
+
+
+def _measure_energy(log: ArmLog, driver: ArmDriver, window_s: float, step_s: float) -> None:
     """One window that is long enough; a second, longer try if the first was too short."""
-    assert log.warmed is not None
-    steps = max(1, math.ceil(WINDOW_MARGIN * window_s / log.warmed.step_s))
+    steps = max(1, math.ceil(WINDOW_MARGIN * window_s / step_s))
     for _ in range(2):
         found = driver.energy(steps)
         if found is None:
