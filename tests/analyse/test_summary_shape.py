@@ -78,6 +78,7 @@ def test_the_top_level_is_the_headline_case_and_says_what_the_records_say() -> N
     assert plain["peers"][0]["ratio"]["estimate"] == pytest.approx(4.0, rel=0.01)
     assert plain["peers"][0]["version"] == "1.2"
     assert plain["environment"]["name"] == "NVIDIA H200"
+    assert analysis.machine == run.machine
     assert plain["environment"]["commits"] == ["abc"]
     assert plain["aa"]["covers_zero"] is True
     assert [row["status"] for row in plain["phases"]] == ["FASTER", "INVALID", "FAILED", "SKIPPED"]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from phasewise import store
 from phasewise.model.layout import Layout
 from phasewise.records.errors import UserError
 from phasewise.report import render_index, render_run, require_chart_packages
-from phasewise.report.load import RunRecords
+from phasewise.report.load import RunRecords, read_run
 from report.make import RUN, WORKLOAD, make_records
 from report.make_less import make_small_records
 from report.reading import read_html
@@ -54,6 +56,16 @@ def root(rendered: Path, tmp_path: Path) -> Path:
     (tmp_path / "reports").mkdir()
     shutil.copyfile(rendered / "reports" / "vega.js", tmp_path / "reports" / "vega.js")
     return tmp_path
+
+
+def test_a_run_is_told_with_the_machine_that_it_was_judged_on(tmp_path: Path) -> None:
+    records = make_small_records()
+    here = msgspec.structs.replace(records.machine, gpus=2, cores=32)
+    write_run(tmp_path, replace(records, analysis=msgspec.structs.replace(records.analysis, machine=here)))
+    assert read_run(tmp_path, WORKLOAD, RUN).machine == here
+    # judged before that was kept
+    write_run(tmp_path, records)
+    assert read_run(tmp_path, WORKLOAD, RUN).machine == records.machine
 
 
 def test_pages_figures_summary_and_the_shared_script_are_written(rendered: Path) -> None:

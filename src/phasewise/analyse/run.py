@@ -80,6 +80,7 @@ def analyse_run(
         run=run_plan.run,
         commits=_commits(shelf),
         machines=find_machines(shelf),
+        machine=machine,
         cases=cases,
         targets=targets,
         risks=settle_risks(run_plan.risks, tops),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phasewise.records.base import SCHEMA, Bytes, Interval, Joules, Quantity, Record, Scalar, Seconds
+from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
@@ -286,6 +287,8 @@ class Analysis(Record, frozen=True, kw_only=True):
     # commits that the records were made at, machines they were made on
     commits: tuple[str, ...]
     machines: tuple[str, ...]
+    # whose peaks the floors come from; the next run on such a GPU writes its record over, with more or fewer of them
+    machine: Machine | None = None
     cases: tuple[CaseResult, ...]
     targets: tuple[TargetResult, ...] = ()
     risks: tuple[RiskResult, ...] = ()

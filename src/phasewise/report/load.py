@@ -119,14 +119,16 @@ def read_run(root: Path, workload: str, run: str) -> RunRecords:
     names = [one.variant for one in plan.variants if VARIANT_NAME.fullmatch(one.variant)] if plan else []
     names += sorted(path.name for path in folder.glob("*/") if path.name not in names) if folder.is_dir() else []
     gated = {one.variant for one in plan.variants if one.kind in (Kind.BASELINE, Kind.PHASE)} if plan else set()
+    analysis = read(folder / "analyse.json", Analysis)
+    judged_on = analysis.machine if analysis is not None else None
     return RunRecords(
         workload=workload,
         run=run,
         plan=plan,
-        analysis=read(folder / "analyse.json", Analysis),
+        analysis=analysis,
         ledger=read(folder / "ledger.json", Ledger, wanted=False),
         prepared=read(folder / "prepare.json", Prepared),
-        machine=read(layout.machine(device), Machine),
+        machine=judged_on or read(layout.machine(device), Machine),
         variants={
             name: VariantRecords(
                 name,
