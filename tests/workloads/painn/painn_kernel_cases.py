@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from itertools import pairwise
 
@@ -29,6 +30,8 @@ from phasewise.workloads.painn.triton.boxes import Box
 
 CUTOFF = 5.0
 Found = dict[str, float | bool]
+# what a kernel takes for a weight
+Form = Callable[[Tensor], Tensor]
 
 
 def draw_batch(counts: list[int], device: str = "cpu", apart: float = 100.0, seed: int = 0) -> Atoms:
@@ -228,7 +231,23 @@ def check_forces(edges: Edges, start: Tensor, parts: int) -> Found:
 def check_atoms(
     count: int, features: int, hidden: int, device: str = "cpu", few: dense.TileLaunch | None = None
 ) -> Found:
-    """Every dense kernel, with each of its launches or with one."""
+    """Every dense kernel, with each of its launches or with one, with weights whole and split."""
+    found = {}
+    for name, forth, back in (("", Tensor.contiguous, Tensor.contiguous), ("split ", dense.split, split_back)):
+        more = check_dense(count, features, hidden, device, few, forth, back)
+        found |= {f"{name}{key}": error for key, error in more.items()}
+    return found
+
+
+def split_back(weight: Tensor) -> Tensor:
+    """Split for products with the weight transposed."""
+    return dense.split(weight.T).mT
+
+
+def check_dense(
+    count: int, features: int, hidden: int, device: str, few: dense.TileLaunch | None, forth: Form, back: Form
+) -> Found:
+    """The same with weights in one form, for products with them and with them transposed."""
     generator = torch.Generator().manual_seed(2)
 
     def draw(*shape: int) -> Tensor:
@@ -259,32 +278,31 @@ def check_atoms(
 
     linear, plain = dense.linear, dense.linear_plain
     compare("silu", dense.LINEAR_LAUNCHES,
-            lambda launch: linear(q, first, bias, second=h, silu=True, launch=launch),
+            lambda launch: linear(q, forth(first), bias, second=h, silu=True, launch=launch),
             lambda: plain(*wide(q, first, bias), second=h.double(), silu=True))  # fmt: skip
     compare("slope", dense.LINEAR_LAUNCHES,
-            lambda launch: linear(xbar, second, transpose=True, slope_at=z, residual=qbar, launch=launch),
+            lambda launch: linear(xbar, back(second), transpose=True, slope_at=z, residual=qbar, launch=launch),
             lambda: plain(*wide(xbar, second), transpose=True, slope_at=z.double(), residual=qbar.double()))  # fmt: skip
     vu, norm, dot = update.mix_plain(*wide(mu, third), 1e-8)
     kept = tuple(t.float() for t in (vu, norm, dot))
     gates = torch.cat((draw(count, f), draw(count, f)), dim=1)
-    compare(
-        "mix", update.MIX_LAUNCHES, lambda launch: update.mix(mu, third, 1e-8, launch=launch), lambda: (vu, norm, dot)
-    )
+    compare("mix", update.MIX_LAUNCHES,
+            lambda launch: update.mix(mu, forth(third), 1e-8, launch=launch), lambda: (vu, norm, dot))  # fmt: skip
     for name, m, bar in (("", mu, mubar), ("-last", None, None)):
         # in the last layer b is not written
         columns = slice(f if m is None else 0, None)
 
         def gate(launch: dense.TileLaunch, m=m, columns=columns):
-            q_out, mu_out, both = update.gate(h, second, bias3, q, m, kept[0], kept[2], launch=launch)
+            q_out, mu_out, both = update.gate(h, forth(second), bias3, q, m, kept[0], kept[2], launch=launch)
             return q_out, mu_out, both[:, columns]
 
         exact = update.gate_plain(*wide(h, second, bias3, q, m, kept[0], kept[2]))
         compare(f"gate{name}", update.GATE_LAUNCHES, gate, lambda e=exact, c=columns: (e[0], e[1], e[2][:, c]))
         compare(f"ungate{name}", update_adjoint.UNGATE_LAUNCHES,
-                lambda launch, bar=bar: update_adjoint.ungate(qbar, bar, kept[0], kept[2], z, second, launch=launch),
+                lambda launch, bar=bar: update_adjoint.ungate(qbar, bar, kept[0], kept[2], z, back(second), launch=launch),
                 lambda bar=bar: update_adjoint.ungate_plain(*wide(qbar, bar, kept[0], kept[2], z, second)))  # fmt: skip
         compare(f"unmix{name}", update_adjoint.UNMIX_LAUNCHES,
-                lambda launch, bar=bar: update_adjoint.unmix(qbar, nbar, bar, gates, *kept[:2], third, launch=launch),
+                lambda launch, bar=bar: update_adjoint.unmix(qbar, nbar, bar, gates, *kept[:2], back(third), launch=launch),
                 lambda bar=bar: update_adjoint.unmix_plain(*wide(qbar, nbar, bar, gates, *kept[:2], third)))  # fmt: skip
     top, weight, one = draw(count, hidden), draw(1, hidden), draw(1)
     got, exact = readout.read_out(top, weight, one), readout.read_out_plain(*wide(top, weight, one))

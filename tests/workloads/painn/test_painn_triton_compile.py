@@ -29,7 +29,8 @@ from phasewise.workloads.painn.triton import (  # noqa: E402
 
 INTEGERS = {
     "atoms", "capacity", "cells", "columns", "edges", "last", "n_x", "n_y", "n_z", "reach_x", "reach_y", "reach_z", "rows",
-    "stride_column", "stride_k", "stride_n", "stride_q", "stride_residual", "stride_row", "stride_second", "stride_x",
+    "stride_column", "stride_k", "stride_n", "stride_norm", "stride_part", "stride_q", "stride_residual", "stride_row", "stride_second",
+    "stride_x",
 }  # fmt: skip
 FLOATS = {"cutoff", "epsilon", "far", "first", "per_step"}
 INT_POINTERS = {
@@ -55,7 +56,7 @@ def compile_kernel(kernel, constants: dict, capability: int, warps: int = 4, sta
         for n in kernel.arg_names
     }  # fmt: skip
     at = {n: (i,) for i, n in enumerate(kernel.arg_names)}
-    strides = {"columns", "stride_x", "stride_q", "stride_k", "stride_n", "stride_second", "stride_residual"}
+    strides = {"columns"} | {name for name in INTEGERS if name.startswith("stride_")} - {"stride_row", "stride_column"}
     aligned = {
         at[n]: [["tt.divisibility", 16]]
         for n, kind in signature.items()
@@ -84,18 +85,19 @@ def rows(launch: message.RowLaunch, **constants) -> dict:
 
 
 def tile(launch: dense.TileLaunch, **constants) -> dict:
-    return {"PRECISION": "tf32x3", "ROWS": launch.rows, "COLUMNS": launch.columns, "STEP": launch.depth, **constants}
+    return {"PRECISION": "split", "ROWS": launch.rows, "COLUMNS": launch.columns, "STEP": launch.depth, **constants}
 
 
 LINEAR = {"DEPTH": 128, "MORE": 128, "BIAS": True, "SILU": True, "SLOPE": False, "RESIDUAL": 0, "stride_k": 1}
-BACK = {"DEPTH": 384, "MORE": 0, "BIAS": False, "SILU": False, "SLOPE": True, "RESIDUAL": 128, "stride_n": 1}
+BACK = {"DEPTH": 384, "MORE": 0, "BIAS": False, "SILU": False, "SLOPE": True, "RESIDUAL": 128, "stride_k": 1}
+UPDATE = {"FEATURES": 128, "stride_k": 1}
 TILED = {
     "linear": (dense.linear_kernel, dense.LINEAR_LAUNCHES, LINEAR),
     "linear-back": (dense.linear_kernel, dense.LINEAR_LAUNCHES, BACK),
-    "mix": (update.mix_kernel, update.MIX_LAUNCHES, {"FEATURES": 128}),
-    "gate": (update.gate_kernel, update.GATE_LAUNCHES, {"FEATURES": 128, "LAST": False}),
-    "ungate": (update_adjoint.ungate_kernel, update_adjoint.UNGATE_LAUNCHES, {"FEATURES": 128, "LAST": False}),
-    "unmix": (update_adjoint.unmix_kernel, update_adjoint.UNMIX_LAUNCHES, {"FEATURES": 128, "LAST": False}),
+    "mix": (update.mix_kernel, update.MIX_LAUNCHES, UPDATE),
+    "gate": (update.gate_kernel, update.GATE_LAUNCHES, UPDATE | {"LAST": False}),
+    "ungate": (update_adjoint.ungate_kernel, update_adjoint.UNGATE_LAUNCHES, UPDATE | {"LAST": False}),
+    "unmix": (update_adjoint.unmix_kernel, update_adjoint.UNMIX_LAUNCHES, UPDATE | {"LAST": False}),
 }
 TILE = {"ROWS": lists.ROWS, "COLUMNS": lists.COLUMNS}
 SMALL = {

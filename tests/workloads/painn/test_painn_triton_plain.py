@@ -156,3 +156,24 @@ def test_every_launch_has_whole_warps_and_divides_the_width(launch: message.RowL
 def test_a_cpu_has_no_kernels() -> None:
     assert not device.has_kernels("cpu")
     assert not device.has_kernels("cpu", torch.float64)
+
+
+def cut_to_tf32(x: Tensor) -> Tensor:
+    """What a tensor core reads of a float32."""
+    return (x.contiguous().view(torch.int32) & -(1 << 13)).view(torch.float32)
+
+
+@pytest.mark.parametrize("depth", [63, 128, 384])
+def test_a_split_weight_is_whole_again_and_three_of_its_products_have_the_error_of_float32(depth: int) -> None:
+    generator = torch.Generator().manual_seed(depth)
+    x, weight = torch.randn(64, depth, generator=generator), torch.randn(96, depth, generator=generator)
+    parts, back = dense.split(weight), cases.split_back(weight)
+    assert torch.equal(dense.join(parts), weight) and torch.equal(dense.join(back), weight)
+    assert torch.equal(cut_to_tf32(parts[0]), parts[0])
+    # inputs of the product contiguous, forwards and transposed
+    assert dense.find_strides(parts)[2] == dense.find_strides(back)[1] == 1
+    high = dense.round_to_tf32(x)
+    low, w, rest = (part.double() for part in (cut_to_tf32(x - high), parts[0], cut_to_tf32(parts[1])))
+    found, exact = low @ w.T + high.double() @ rest.T + high.double() @ w.T, x.double() @ weight.double().T
+    error, one = ((got - exact).abs().max() / exact.abs().max() for got in (found, high.double() @ w.T))
+    assert error < 3e-7 and one > 1e-4

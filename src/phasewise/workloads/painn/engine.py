@@ -78,13 +78,18 @@ def make_engine(
 
 
 def ready_weights(switches: Switches, weights: Weights, sizes: Sizes, device: torch.device) -> dict[str, Tensor]:
-    """float32 weights on the device, with the tables that the switches ask for; reference energies stay in float64."""
+    """float32 weights on the device, with the tables and parts that the switches ask for; reference energies stay in float64."""
     # tables are made in float64 and rounded once
     full = dict(adjoint.prune_weights(weights, sizes)) if switches.pruned else dict(weights)
-    return {
+    ready = {
         name: tensor.to(device=device, dtype=torch.float64 if name == "atomref" else torch.float32).contiguous()
         for name, tensor in full.items()
     }
+    if switches.atoms != "triton" or switches.precision != "tf32x3":
+        return ready
+    from phasewise.workloads.painn.fused_atoms import split_weights
+
+    return ready | split_weights(ready)
 
 
 def choose_finder(switches: Switches, atoms: Atoms, plan: neighbours.ListPlan) -> tuple[Finder, tuple[str, ...]]:
@@ -189,7 +194,7 @@ def choose_parts(switches: Switches, *, compiled: bool) -> adjoint.AtomParts:
     if switches.atoms == "triton":
         from phasewise.workloads.painn.fused_atoms import fused_parts
 
-        return fused_parts("tf32x3" if switches.precision == "tf32x3" else "ieee")
+        return fused_parts("split" if switches.precision == "tf32x3" else "ieee")
     if not compiled:
         return adjoint.AtomParts()
     names = [field.name for field in fields(adjoint.AtomParts)]

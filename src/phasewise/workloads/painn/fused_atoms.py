@@ -7,13 +7,13 @@ Bias, silu, norm, gates and residuals ride on the tiles of the products; kernels
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from phasewise.workloads.painn.adjoint import AtomParts
 from phasewise.workloads.painn.layout import Weights
-from phasewise.workloads.painn.triton.dense import Precision, linear
+from phasewise.workloads.painn.triton.dense import Precision, linear, split
 from phasewise.workloads.painn.triton.readout import read_out
 from phasewise.workloads.painn.triton.update import gate, mix
 from phasewise.workloads.painn.triton.update_adjoint import ungate, unmix
@@ -30,31 +30,46 @@ class Kept:
     gates: Tensor
 
 
-def fused_parts(precision: Precision) -> AtomParts:
-    """All dense parts in kernels that multiply with `precision`."""
+# beside the name of a weight: split for products with it, and with it transposed
+FORTH, BACK = "split", "split_back"
+
+
+def split_weights(weights: Weights) -> Weights:
+    """All dense weights of atoms as two TF32 numbers each, stored as the tensor cores read them."""
+    found = {}
+    for name, weight in weights.items():
+        stem, _, last = name.rpartition(".")
+        if last == "weight" and weight.dim() == 2 and stem.startswith(("message.", "update.", "readout.1")):
+            found[f"{stem}.{FORTH}"], found[f"{stem}.{BACK}"] = split(weight), split(weight.T).mT
+    return found
+
+
+def fused_parts(precision: Precision | Literal["split"]) -> AtomParts:
+    """All dense parts in kernels that multiply with `precision`, or with weights that `split_weights` has split."""
+    forth, back = (FORTH, BACK) if precision == "split" else ("weight", "weight")
 
     def context(q: Tensor, weights: Weights, layer: int, _: Any) -> tuple[Tensor, Tensor]:
         name = f"message.{layer}"
-        hidden, z = linear(q, weights[f"{name}.1.weight"], weights[f"{name}.1.bias"], silu=True, precision=precision)
+        hidden, z = linear(q, weights[f"{name}.1.{forth}"], weights[f"{name}.1.bias"], silu=True, precision=precision)
         assert z is not None, "asked for with silu"
-        x, _ = linear(hidden, weights[f"{name}.2.weight"], weights[f"{name}.2.bias"], precision=precision)
+        x, _ = linear(hidden, weights[f"{name}.2.{forth}"], weights[f"{name}.2.bias"], precision=precision)
         return x, z
 
     def context_adjoint(qbar: Tensor, xbar: Tensor, z: Tensor, weights: Weights, layer: int, _: Any) -> Tensor:
         name = f"message.{layer}"
-        hidden, _ = linear(xbar, weights[f"{name}.2.weight"], transpose=True, slope_at=z, precision=precision)
-        return linear(hidden, weights[f"{name}.1.weight"], transpose=True, residual=qbar, precision=precision)[0]
+        hidden, _ = linear(xbar, weights[f"{name}.2.{back}"], transpose=True, slope_at=z, precision=precision)
+        return linear(hidden, weights[f"{name}.1.{back}"], transpose=True, residual=qbar, precision=precision)[0]
 
     def update(
         q: Tensor, mu: Tensor, weights: Weights, layer: int, epsilon: float, _: Any, last: bool
     ) -> tuple[Tensor, Tensor | None, Kept]:
         name = f"update.{layer}"
-        vu, norm, dot = mix(mu, weights[f"{name}.mix.weight"], epsilon, precision=precision)
+        vu, norm, dot = mix(mu, weights[f"{name}.mix.{forth}"], epsilon, precision=precision)
         hidden, z = linear(
-            q, weights[f"{name}.1.weight"], weights[f"{name}.1.bias"], second=norm, silu=True, precision=precision
+            q, weights[f"{name}.1.{forth}"], weights[f"{name}.1.bias"], second=norm, silu=True, precision=precision
         )
         assert z is not None, "asked for with silu"
-        second = weights[f"{name}.2.weight"], weights[f"{name}.2.bias"]
+        second = weights[f"{name}.2.{forth}"], weights[f"{name}.2.bias"]
         q, mu_after, gates = gate(hidden, *second, q, None if last else mu, vu, dot, precision=precision)
         return q, mu_after, Kept(vu, dot, norm, z, gates)
 
@@ -62,20 +77,20 @@ def fused_parts(precision: Precision) -> AtomParts:
         qbar: Tensor, mubar: Tensor | None, kept: Kept, weights: Weights, layer: int, _: Any
     ) -> tuple[Tensor, Tensor]:
         name, f = f"update.{layer}", qbar.shape[1]
-        zbar = ungate(qbar, mubar, kept.vu, kept.dot, kept.z, weights[f"{name}.2.weight"], precision=precision)
-        both, _ = linear(zbar, weights[f"{name}.1.weight"], transpose=True, residual=qbar, precision=precision)
+        zbar = ungate(qbar, mubar, kept.vu, kept.dot, kept.z, weights[f"{name}.2.{back}"], precision=precision)
+        both, _ = linear(zbar, weights[f"{name}.1.{back}"], transpose=True, residual=qbar, precision=precision)
         below = unmix(
-            qbar, both[:, f:], mubar, kept.gates, kept.vu, kept.norm, weights[f"{name}.mix.weight"], precision=precision
+            qbar, both[:, f:], mubar, kept.gates, kept.vu, kept.norm, weights[f"{name}.mix.{back}"], precision=precision
         )
         # rows of q and of its norm stand side by side: the message's adjoint wants them apart
         return both[:, :f].contiguous(), below
 
     def readout(q: Tensor, weights: Weights, _: Any) -> tuple[Tensor, Tensor]:
-        z, _none = linear(q, weights["readout.1.weight"], weights["readout.1.bias"], precision=precision)
+        z, _none = linear(q, weights[f"readout.1.{forth}"], weights["readout.1.bias"], precision=precision)
         # energy and the gradient that the way back begins with come from one kernel
         return read_out(z, weights["readout.2.weight"], weights["readout.2.bias"])
 
     def readout_adjoint(zbar: Tensor, weights: Weights, _: Any) -> Tensor:
-        return linear(zbar, weights["readout.1.weight"], transpose=True, precision=precision)[0]
+        return linear(zbar, weights[f"readout.1.{back}"], transpose=True, precision=precision)[0]
 
     return AtomParts(context, context_adjoint, update, update_adjoint, readout, readout_adjoint)

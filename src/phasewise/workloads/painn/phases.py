@@ -214,7 +214,7 @@ PHASES = (
         "tf32x3", {"atoms": "triton", "precision": "tf32x3", "pruned": True, "assembly": "triton"},
         because="matmul-in-fp32", part="weeks-2-3", cases=LADDER, expect=(1.0, 1.8),
         needs=Needs(cuda=True, modules=("triton",), capability=(8, 0)),
-        method="dense layers fused, as three TF32 products; here one molecule is pruned too, and 1024 sum forces by rows",
+        method="dense layers fused, as three TF32 products with weights split beforehand; here one molecule is pruned too, and 1024 sum forces by rows",
         risks=(NUMERICS,),
     ),
     Phase(

@@ -26,7 +26,8 @@ Forces and energies (float64, a fixed order of sums)
     forces.gather_forces(pulls, edges, strain=False) -> (forces (A, 3), strain gradient of each atom (A, 3, 3) | None)
     forces.sum_systems(values (A, ...), start) -> (B, ...)
 
-Atoms (precision "tf32x3" by default, or "tf32", "ieee"; launches: ..._LAUNCHES, choose_tile)
+Atoms (precision "tf32x3" by default, or "tf32", "ieee"; launches: ..._LAUNCHES, choose_tile; a weight may be in two parts)
+    dense.split(weight (N, K)) -> (2, N, K): three TF32 products whatever `precision` says; split(weight.T).mT for the adjoint
     dense.linear(x, weight, bias, second=, transpose=, silu=, slope_at=, residual=, precision=) -> (y, z | None)
     update.mix(mu, weight (2F, F), epsilon) -> (VU (A, 3, 2F), norm (A, F), dot (A, F))
     update.gate(h, weight (3F, F), bias, q, mu | None, VU, dot) -> (q, mu | None, gates (A, 2F));  mu None in the last layer

@@ -3,7 +3,8 @@
     forward   z = x W^T + b, h = silu(z)                    adjoint   xbar = (hbar W) silu'(z)  [+ residual]
 
 `tf32x3` splits each float32 into two TF32 numbers and adds three of the four products, dropping one of 2^-22: three times the
-tensor work for the error of float32. `tf32` is one product with 10 bits; `ieee` multiplies on the ordinary cores.
+tensor work for the error of float32. `tf32` is one product with 10 bits; `ieee` multiplies on the ordinary cores. A weight that `split`
+has split beforehand goes to shared memory as it is, where `tf32x3` would first split each tile of it anew, in registers.
 A kernel saves the pass over (A, N) that each of bias, silu, product and sum would cost on its own: 4 N B an atom and pass,
 read and written.
 """
@@ -19,9 +20,12 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 
+from phasewise.workloads.painn.arithmetic import DROPPED, round_to_tf32
 from phasewise.workloads.painn.triton.device import blocks, has_kernels
 
 Precision = Literal["tf32x3", "tf32", "ieee"]
+# what rounds the bits of a float32 to TF32: half of the last one kept, and all that are kept
+HALF, KEPT = tl.constexpr(1 << (DROPPED - 1)), tl.constexpr(-(1 << DROPPED))
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class TileLaunch:
 
 # the first is for few atoms, the second for many
 LINEAR_LAUNCHES = (
-    TileLaunch(16, 32, stages=2), TileLaunch(128, 64, warps=8), TileLaunch(), TileLaunch(64, 128, warps=8),
+    TileLaunch(16, 32, stages=2), TileLaunch(128, 64, warps=8), TileLaunch(), TileLaunch(128, 32, warps=8),
 )  # fmt: skip
 # fewer atoms than this leave multiprocessors idle in large tiles
 MANY_ROWS = 2048
@@ -50,6 +54,27 @@ def choose_tile(launches: tuple[TileLaunch, ...], x: Tensor) -> TileLaunch:
     return launches[0] if small else launches[1]
 
 
+def split(weight: Tensor) -> Tensor:
+    """(2, N, K) from float32 (N, K): a weight as TF32 numbers, and what they leave of it; their sum is the weight.
+
+    Inputs (K) are contiguous in memory; the tensor cores of Hopper read TF32 that way only. For a product with the weight
+    transposed, split the transposed, and transpose that back: `split(weight.T).mT`.
+    """
+    high = round_to_tf32(weight)
+    return torch.stack((high, weight - high))
+
+
+def join(weight: Tensor) -> Tensor:
+    """The whole weight of one that may be split."""
+    return weight if weight.dim() == 2 else weight[0] + weight[1]
+
+
+def find_strides(weight: Tensor) -> tuple[int, int, int]:
+    """From a part of a weight to the other, 0 if it is whole; from row to row; from column to column."""
+    part, row, column = (0, *weight.stride()) if weight.dim() == 2 else weight.stride()
+    return part, row, column
+
+
 def linear(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, *, second: Tensor | None = None, transpose: bool = False,
     silu: bool = False, slope_at: Tensor | None = None, residual: Tensor | None = None, precision: Precision = "tf32x3",
@@ -59,7 +84,7 @@ def linear(
 
     Args:
         x, second: (A, K1) and (A, K2), rows contiguous; joined without a copy.
-        weight: (N, K1 + K2), or (K1, N) if `transpose`; bias (N,).
+        weight: (N, K1 + K2), or (K1, N) if `transpose`; two such if it is `split`, and then `precision` says nothing. bias (N,).
         silu: y = silu(z); z is returned beside it, for the adjoint.
         slope_at: (A, N), contiguous: y is multiplied by silu' there.
         residual: (A, R) with R <= N, added to the first R columns.
@@ -70,26 +95,27 @@ def linear(
     assert not (silu and slope_at is not None) and (second is None or not transpose)
     if not has_kernels(x.device, x.dtype):
         return linear_plain(
-            x, weight, bias, second=second, transpose=transpose, silu=silu, slope_at=slope_at, residual=residual
+            x, join(weight), bias, second=second, transpose=transpose, silu=silu, slope_at=slope_at, residual=residual
         )
     rows, depth = x.shape
     more = 0 if second is None else second.shape[1]
-    columns = weight.shape[1] if transpose else weight.shape[0]
+    columns = weight.shape[-1 if transpose else -2]
     launch = launch or choose_tile(LINEAR_LAUNCHES, x)
     tensors = [t for t in (x, second, residual) if t is not None]
-    assert all(t.stride(1) == 1 for t in tensors) and weight.is_contiguous()
+    assert all(t.stride(1) == 1 for t in tensors)
     assert depth % launch.depth == 0 and more % launch.depth == 0, "the inputs are walked in whole tiles"
     out = torch.empty((rows, columns), dtype=x.dtype, device=x.device)
     z = torch.empty_like(out) if silu else None
     saved = z if silu else slope_at if slope_at is not None else out
-    stride_n, stride_k = (1, columns) if transpose else (depth + more, 1)
+    stride_part, *strides = find_strides(weight)
+    stride_n, stride_k = reversed(strides) if transpose else strides
     if rows:
         linear_kernel[(blocks(rows, launch.rows), blocks(columns, launch.columns))](
             out, saved, x, x if second is None else second, weight, out if bias is None else bias,
             out if residual is None else residual, rows, columns, x.stride(0), 0 if second is None else second.stride(0),
-            0 if residual is None else residual.stride(0), stride_k, stride_n,
+            0 if residual is None else residual.stride(0), stride_k, stride_n, stride_part,
             DEPTH=depth, MORE=more, BIAS=bias is not None, SILU=silu, SLOPE=slope_at is not None,
-            RESIDUAL=0 if residual is None else residual.shape[1], PRECISION=precision,
+            RESIDUAL=0 if residual is None else residual.shape[1], PRECISION="split" if stride_part else precision,
             ROWS=launch.rows, COLUMNS=launch.columns, STEP=launch.depth, num_warps=launch.warps,
             num_stages=launch.stages,
         )  # fmt: skip
@@ -131,35 +157,57 @@ def silu_slope(z):
 
 
 @triton.jit
-def load_weight(weight, k, n, stride_k, stride_n, columns):
-    """A tile of W^T, inputs down and outputs across; 0 beyond the last output."""
-    return tl.load(weight + k[:, None] * stride_k + n[None, :] * stride_n, mask=n[None, :] < columns, other=0.0)
+def load_weight(at, stride_part, across, PRECISION: tl.constexpr):
+    """A tile of W^T, inputs down and outputs `across` (None: all), with what it leaves of the weight if that is split.
+
+    What stands in columns beyond the last is anything: it reaches no other column.
+    """
+    first = tl.load(at, mask=across)
+    rest = first
+    if PRECISION == "split":
+        rest = tl.load(at + stride_part, mask=across)
+    return first, rest
+
+
+@triton.jit
+def multiply(x, first, rest, total, PRECISION: tl.constexpr):
+    """total + x W^T: x_1 W_1 + x_1 W_2 + x_2 W_1 of x = x_1 + x_2 and W = W_1 + W_2, if W is split; the smaller ones first."""
+    if PRECISION == "split":
+        high = ((x.to(tl.int32, bitcast=True) + HALF) & KEPT).to(tl.float32, bitcast=True)
+        total = tl.dot(x - high, first, total, input_precision="tf32")
+        total = tl.dot(high, rest, total, input_precision="tf32")
+        total = tl.dot(high, first, total, input_precision="tf32")
+    else:
+        total = tl.dot(x, first, total, input_precision=PRECISION)
+    return total
 
 
 @triton.jit(do_not_specialize=["rows"])
 def linear_kernel(
     out, saved, x, second, weight, bias, residual, rows, columns, stride_x, stride_second, stride_residual,
-    stride_k, stride_n,
+    stride_k, stride_n, stride_part,
     DEPTH: tl.constexpr, MORE: tl.constexpr, BIAS: tl.constexpr, SILU: tl.constexpr, SLOPE: tl.constexpr,
     RESIDUAL: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """One tile of the result."""
     a = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     n = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    valid = a < rows
+    valid, across = a < rows, n[None, :] < columns
     step = tl.arange(0, STEP)
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for begin in range(0, DEPTH, STEP):
         k = begin + step
         tile = tl.load(x + a * stride_x + k[None, :], mask=valid, other=0.0)
-        w = load_weight(weight, k, n, stride_k, stride_n, columns)
-        total = tl.dot(tile, w, total, input_precision=PRECISION)
+        at = weight + k[:, None] * stride_k + n[None, :] * stride_n
+        first, rest = load_weight(at, stride_part, across, PRECISION)
+        total = multiply(tile, first, rest, total, PRECISION)
     for begin in range(0, MORE, STEP):
         k = begin + step
         tile = tl.load(second + a * stride_second + k[None, :], mask=valid, other=0.0)
-        w = load_weight(weight, DEPTH + k, n, stride_k, stride_n, columns)
-        total = tl.dot(tile, w, total, input_precision=PRECISION)
-    inside = valid & (n[None, :] < columns)
+        at = weight + (DEPTH + k)[:, None] * stride_k + n[None, :] * stride_n
+        first, rest = load_weight(at, stride_part, across, PRECISION)
+        total = multiply(tile, first, rest, total, PRECISION)
+    inside = valid & across
     at = a * columns + n[None, :]
     if BIAS:
         total += tl.load(bias + n, mask=n < columns, other=0.0)[None, :]

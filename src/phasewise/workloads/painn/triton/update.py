@@ -17,32 +17,44 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 
-from phasewise.workloads.painn.triton.dense import Precision, TileLaunch, choose_tile
+from phasewise.workloads.painn.triton.dense import (
+    Precision,
+    TileLaunch,
+    choose_tile,
+    find_strides,
+    join,
+    load_weight,
+    multiply,
+)
 from phasewise.workloads.painn.triton.device import blocks, has_kernels
 
-# the first is for few atoms, the second for many; a deeper step spills registers in mix
+# the first is for few atoms, the second for many
 MIX_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 32, 16, stages=2), TileLaunch(64, 32, 16, warps=8, stages=2),
-    TileLaunch(64, 64, 16, warps=8, stages=2),
+    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 32, 16, stages=2), TileLaunch(64, 32, 32, stages=2),
+    TileLaunch(128, 32, 16, warps=8),
 )  # fmt: skip
-GATE_LAUNCHES = (TileLaunch(16, 16), TileLaunch(64, 32), TileLaunch(32, 32), TileLaunch(64, 64, warps=8))
+GATE_LAUNCHES = (
+    TileLaunch(16, 16), TileLaunch(64, 32), TileLaunch(64, 32, 16, stages=2), TileLaunch(128, 32, warps=8, stages=2)
+)  # fmt: skip
 
 
 def mix(
     mu: Tensor, weight: Tensor, epsilon: float, *, precision: Precision = "tf32x3", launch: TileLaunch | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(V, U) as (A, 3, 2F), the norm n (A, F) and s = <V, U> (A, F), from mu (A, 3, F) and weight (2F, F)."""
+    """(V, U) as (A, 3, 2F), the norm n (A, F) and s = <V, U> (A, F), from mu (A, 3, F) and weight (2F, F), which may be `dense.split`."""
     if not has_kernels(mu.device, mu.dtype):
-        return mix_plain(mu, weight, epsilon)
+        return mix_plain(mu, join(weight), epsilon)
     atoms, _, features = mu.shape
     launch = launch or choose_tile(MIX_LAUNCHES, mu)
-    assert mu.is_contiguous() and weight.is_contiguous() and features % max(launch.depth, launch.columns) == 0
+    assert mu.is_contiguous() and features % max(launch.depth, launch.columns) == 0
+    stride_part, stride_n, stride_k = find_strides(weight)
     vu = torch.empty((atoms, 3, 2 * features), dtype=mu.dtype, device=mu.device)
     norm, dot = (torch.empty((atoms, features), dtype=mu.dtype, device=mu.device) for _ in range(2))
     if atoms:
         mix_kernel[(blocks(atoms, launch.rows), features // launch.columns)](
-            vu, norm, dot, mu, weight, atoms, epsilon, FEATURES=features, PRECISION=precision, ROWS=launch.rows,
-            COLUMNS=launch.columns, STEP=launch.depth, num_warps=launch.warps, num_stages=launch.stages,
+            vu, norm, dot, mu, weight, stride_k, stride_n, stride_part, atoms, epsilon, FEATURES=features,
+            PRECISION="split" if stride_part else precision, ROWS=launch.rows, COLUMNS=launch.columns, STEP=launch.depth,
+            num_warps=launch.warps, num_stages=launch.stages,
         )  # fmt: skip
     return vu, norm, dot
 
@@ -62,26 +74,28 @@ def gate(
 
     Args:
         h: (A, F).
-        weight, bias: (3F, F) and (3F,).
+        weight, bias: (3F, F), which may be `dense.split`, and (3F,).
         q: (A, F).
         mu: (A, 3, F), or None in the last layer, whose mu nothing reads: b is not evaluated then, and is not written.
         vu, dot: of `mix`.
     """
     if not has_kernels(h.device, h.dtype):
-        return gate_plain(h, weight, bias, q, mu, vu, dot)
+        return gate_plain(h, join(weight), bias, q, mu, vu, dot)
     atoms, features = h.shape
     launch = launch or choose_tile(GATE_LAUNCHES, h)
     last = mu is None
-    assert all(t.is_contiguous() for t in (h, weight, q, vu, dot)) and (last or mu.is_contiguous())
+    assert all(t.is_contiguous() for t in (h, q, vu, dot)) and (last or mu.is_contiguous())
     assert features % max(launch.depth, launch.columns) == 0
+    stride_part, stride_n, stride_k = find_strides(weight)
     q_out = torch.empty_like(q)
     mu_out = None if last else torch.empty_like(mu)
     gates = torch.empty((atoms, 2 * features), dtype=h.dtype, device=h.device)
     if atoms:
         gate_kernel[(blocks(atoms, launch.rows), features // launch.columns)](
-            q_out, q if last else mu_out, gates, h, weight, bias, q, q if last else mu, vu, dot, atoms,
-            FEATURES=features, LAST=last, PRECISION=precision, ROWS=launch.rows, COLUMNS=launch.columns,
-            STEP=launch.depth, num_warps=launch.warps, num_stages=launch.stages,
+            q_out, q if last else mu_out, gates, h, weight, bias, q, q if last else mu, vu, dot,
+            stride_k, stride_n, stride_part, atoms,
+            FEATURES=features, LAST=last, PRECISION="split" if stride_part else precision, ROWS=launch.rows,
+            COLUMNS=launch.columns, STEP=launch.depth, num_warps=launch.warps, num_stages=launch.stages,
         )  # fmt: skip
     return q_out, mu_out, gates
 
@@ -97,7 +111,7 @@ def gate_plain(
 
 @triton.jit(do_not_specialize=["atoms"])
 def mix_kernel(
-    vu, norm, dot, mu, weight, atoms, epsilon,
+    vu, norm, dot, mu, weight, stride_k, stride_n, stride_part, atoms, epsilon,
     FEATURES: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """One tile of V and U, all three components."""
@@ -112,15 +126,15 @@ def mix_kernel(
         x = tl.load(at, mask=valid, other=0.0)
         y = tl.load(at + FEATURES, mask=valid, other=0.0)
         z = tl.load(at + 2 * FEATURES, mask=valid, other=0.0)
-        at = weight + k[:, None] + n[None, :] * FEATURES
-        w_v = tl.load(at)
-        w_u = tl.load(at + FEATURES * FEATURES)
-        v_x = tl.dot(x, w_v, v_x, input_precision=PRECISION)
-        v_y = tl.dot(y, w_v, v_y, input_precision=PRECISION)
-        v_z = tl.dot(z, w_v, v_z, input_precision=PRECISION)
-        u_x = tl.dot(x, w_u, u_x, input_precision=PRECISION)
-        u_y = tl.dot(y, w_u, u_y, input_precision=PRECISION)
-        u_z = tl.dot(z, w_u, u_z, input_precision=PRECISION)
+        at = weight + k[:, None] * stride_k + n[None, :] * stride_n
+        c_v, rest_v = load_weight(at, stride_part, None, PRECISION)
+        c_u, rest_u = load_weight(at + FEATURES * stride_n, stride_part, None, PRECISION)
+        v_x = multiply(x, c_v, rest_v, v_x, PRECISION)
+        v_y = multiply(y, c_v, rest_v, v_y, PRECISION)
+        v_z = multiply(z, c_v, rest_v, v_z, PRECISION)
+        u_x = multiply(x, c_u, rest_u, u_x, PRECISION)
+        u_y = multiply(y, c_u, rest_u, u_y, PRECISION)
+        u_z = multiply(z, c_u, rest_u, u_z, PRECISION)
     at = vu + a * (6 * FEATURES) + n[None, :]
     tl.store(at, v_x, mask=valid)
     tl.store(at + FEATURES, u_x, mask=valid)
@@ -135,7 +149,7 @@ def mix_kernel(
 
 @triton.jit(do_not_specialize=["atoms"])
 def gate_kernel(
-    q_out, mu_out, gates, h, weight, bias, q, mu, vu, dot, atoms,
+    q_out, mu_out, gates, h, weight, bias, q, mu, vu, dot, stride_k, stride_n, stride_part, atoms,
     FEATURES: tl.constexpr, LAST: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     STEP: tl.constexpr,
 ):  # fmt: skip
@@ -148,11 +162,14 @@ def gate_kernel(
     for begin in range(0, FEATURES, STEP):
         k = begin + tl.arange(0, STEP)
         tile = tl.load(h + row * FEATURES + k[None, :], mask=valid, other=0.0)
-        at = weight + k[:, None] + n[None, :] * FEATURES
-        a = tl.dot(tile, tl.load(at), a, input_precision=PRECISION)
+        at = weight + k[:, None] * stride_k + n[None, :] * stride_n
+        first, rest = load_weight(at, stride_part, None, PRECISION)
+        a = multiply(tile, first, rest, a, PRECISION)
         if not LAST:
-            b = tl.dot(tile, tl.load(at + FEATURES * FEATURES), b, input_precision=PRECISION)
-        c = tl.dot(tile, tl.load(at + 2 * FEATURES * FEATURES), c, input_precision=PRECISION)
+            first, rest = load_weight(at + FEATURES * stride_n, stride_part, None, PRECISION)
+            b = multiply(tile, first, rest, b, PRECISION)
+        first, rest = load_weight(at + 2 * FEATURES * stride_n, stride_part, None, PRECISION)
+        c = multiply(tile, first, rest, c, PRECISION)
     a += tl.load(bias + n)[None, :]
     c += tl.load(bias + 2 * FEATURES + n)[None, :]
     at = row * FEATURES + n[None, :]

@@ -20,6 +20,10 @@ from phasewise.workloads.painn.triton.dense import (
     Precision,
     TileLaunch,
     choose_tile,
+    find_strides,
+    join,
+    load_weight,
+    multiply,
     silu_slope,
     silu_slope_plain,
 )
@@ -27,12 +31,12 @@ from phasewise.workloads.painn.triton.device import blocks, has_kernels
 
 # the first is for few atoms, the second for many; deeper steps spill registers or want more shared memory than there is
 UNGATE_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(64, 64, 32, warps=8, stages=2),
-    TileLaunch(64, 128, 16, warps=8, stages=2),
+    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(64, 64, 16, warps=8, stages=2),
+    TileLaunch(128, 64, 16, warps=8, stages=2),
 )  # fmt: skip
 UNMIX_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 32, 16, stages=2), TileLaunch(64, 64, 16, warps=8, stages=2),
-    TileLaunch(64, 32, 16, warps=8, stages=2),
+    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(64, 32, 16, warps=8, stages=2),
+    TileLaunch(64, 64, 16),
 )  # fmt: skip
 
 
@@ -46,23 +50,22 @@ def ungate(
         qbar, mubar: (A, F) and (A, 3, F), gradients of the update's results; mubar None in the last layer.
         vu, dot: of `update.mix`.
         z: (A, F), saved by `dense.linear`.
-        weight: B2, (3F, F).
+        weight: B2, (3F, F), which may be `dense.split`.
     """
     if not has_kernels(qbar.device, qbar.dtype):
-        return ungate_plain(qbar, mubar, vu, dot, z, weight)
+        return ungate_plain(qbar, mubar, vu, dot, z, join(weight))
     atoms, features = z.shape
     launch = launch or choose_tile(UNGATE_LAUNCHES, z)
     last = mubar is None
-    assert (
-        qbar.stride(1) == 1 and all(t.is_contiguous() for t in (vu, dot, z, weight)) and (last or mubar.is_contiguous())
-    )
+    assert qbar.stride(1) == 1 and all(t.is_contiguous() for t in (vu, dot, z)) and (last or mubar.is_contiguous())
     assert features % max(launch.depth, launch.columns) == 0
+    stride_part, stride_k, stride_n = find_strides(weight)
     out = torch.empty_like(z)
     if atoms:
         ungate_kernel[(blocks(atoms, launch.rows), features // launch.columns)](
-            out, qbar, z if last else mubar, vu, dot, z, weight, atoms, qbar.stride(0),
-            FEATURES=features, LAST=last, PRECISION=precision, ROWS=launch.rows, COLUMNS=launch.columns,
-            STEP=launch.depth, num_warps=launch.warps, num_stages=launch.stages,
+            out, qbar, z if last else mubar, vu, dot, z, weight, qbar.stride(0), stride_k, stride_n, stride_part, atoms,
+            FEATURES=features, LAST=last, PRECISION="split" if stride_part else precision, ROWS=launch.rows,
+            COLUMNS=launch.columns, STEP=launch.depth, num_warps=launch.warps, num_stages=launch.stages,
         )  # fmt: skip
     return out
 
@@ -83,23 +86,23 @@ def unmix(
         qbar, mubar: gradients of the update's results, as for `ungate`.
         nbar: (A, F), gradient of the norm, rows contiguous.
         gates: of `update.gate`; vu and norm of `update.mix`.
-        weight: (2F, F) of the mix.
+        weight: (2F, F) of the mix, which may be `dense.split`.
     """
     if not has_kernels(qbar.device, qbar.dtype):
-        return unmix_plain(qbar, nbar, mubar, gates, vu, norm, weight)
+        return unmix_plain(qbar, nbar, mubar, gates, vu, norm, join(weight))
     atoms, features = norm.shape
     launch = launch or choose_tile(UNMIX_LAUNCHES, norm)
     last = mubar is None
     assert qbar.stride(1) == 1 and nbar.stride(1) == 1 and (last or mubar.is_contiguous())
-    assert (
-        all(t.is_contiguous() for t in (gates, vu, norm, weight)) and features % max(launch.depth, launch.columns) == 0
-    )
+    assert all(t.is_contiguous() for t in (gates, vu, norm)) and features % max(launch.depth, launch.columns) == 0
+    stride_part, stride_k, stride_n = find_strides(weight)
     out = torch.empty((atoms, 3, features), dtype=norm.dtype, device=norm.device)
     if atoms:
         unmix_kernel[(blocks(atoms, launch.rows), features // launch.columns)](
-            out, qbar, nbar, out if last else mubar, gates, vu, norm, weight, atoms, qbar.stride(0), nbar.stride(0),
-            FEATURES=features, LAST=last, PRECISION=precision, ROWS=launch.rows, COLUMNS=launch.columns,
-            STEP=launch.depth, num_warps=launch.warps, num_stages=launch.stages,
+            out, qbar, nbar, out if last else mubar, gates, vu, norm, weight, qbar.stride(0), nbar.stride(0),
+            stride_k, stride_n, stride_part, atoms,
+            FEATURES=features, LAST=last, PRECISION="split" if stride_part else precision, ROWS=launch.rows,
+            COLUMNS=launch.columns, STEP=launch.depth, num_warps=launch.warps, num_stages=launch.stages,
         )  # fmt: skip
     return out
 
@@ -120,7 +123,7 @@ def unmix_plain(
 
 @triton.jit(do_not_specialize=["atoms"])
 def ungate_kernel(
-    out, qbar, mubar, vu, dot, z, weight, atoms, stride_q,
+    out, qbar, mubar, vu, dot, z, weight, stride_q, stride_k, stride_n, stride_part, atoms,
     FEATURES: tl.constexpr, LAST: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     STEP: tl.constexpr,
 ):  # fmt: skip
@@ -131,38 +134,41 @@ def ungate_kernel(
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for begin in range(0, FEATURES, STEP):
         k = begin + tl.arange(0, STEP)
-        at = weight + k[:, None] * FEATURES + n[None, :]
+        at = weight + k[:, None] * stride_k + n[None, :] * stride_n
         top = tl.load(qbar + a * stride_q + k[None, :], mask=valid, other=0.0)
-        total = tl.dot(top, tl.load(at), total, input_precision=PRECISION)
+        first, rest = load_weight(at, stride_part, None, PRECISION)
+        total = multiply(top, first, rest, total, PRECISION)
         top = top * tl.load(dot + a * FEATURES + k[None, :], mask=valid, other=0.0)
-        total = tl.dot(top, tl.load(at + 2 * FEATURES * FEATURES), total, input_precision=PRECISION)
+        first, rest = load_weight(at + 2 * FEATURES * stride_k, stride_part, None, PRECISION)
+        total = multiply(top, first, rest, total, PRECISION)
         if not LAST:
             m = mubar + a * (3 * FEATURES) + k[None, :]
             u = vu + a * (6 * FEATURES) + FEATURES + k[None, :]
             top = tl.load(m, mask=valid, other=0.0) * tl.load(u, mask=valid, other=0.0)
             top += tl.load(m + FEATURES, mask=valid, other=0.0) * tl.load(u + 2 * FEATURES, mask=valid, other=0.0)
             top += tl.load(m + 2 * FEATURES, mask=valid, other=0.0) * tl.load(u + 4 * FEATURES, mask=valid, other=0.0)
-            total = tl.dot(top, tl.load(at + FEATURES * FEATURES), total, input_precision=PRECISION)
+            first, rest = load_weight(at + FEATURES * stride_k, stride_part, None, PRECISION)
+            total = multiply(top, first, rest, total, PRECISION)
     at = a * FEATURES + n[None, :]
     tl.store(out + at, total * silu_slope(tl.load(z + at, mask=valid, other=0.0)), mask=valid)
 
 
 @triton.jit
-def unmix_component(total, sbar, ratio, b, mubar, vu, w_v, w_u, valid, LAST: tl.constexpr, FEATURES: tl.constexpr,
-                    PRECISION: tl.constexpr):  # fmt: skip
+def unmix_component(total, sbar, ratio, b, mubar, vu, c_v, rest_v, c_u, rest_u, valid, LAST: tl.constexpr,
+                    FEATURES: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """Add one component's share of one step over the inputs."""
     v = tl.load(vu, mask=valid, other=0.0)
     u = tl.load(vu + FEATURES, mask=valid, other=0.0)
     ubar = sbar * v
     if not LAST:
         ubar += tl.load(mubar, mask=valid, other=0.0) * b
-    total = tl.dot(sbar * u + ratio * v, w_v, total, input_precision=PRECISION)
-    return tl.dot(ubar, w_u, total, input_precision=PRECISION)
+    total = multiply(sbar * u + ratio * v, c_v, rest_v, total, PRECISION)
+    return multiply(ubar, c_u, rest_u, total, PRECISION)
 
 
 @triton.jit(do_not_specialize=["atoms"])
 def unmix_kernel(
-    out, qbar, nbar, mubar, gates, vu, norm, weight, atoms, stride_q, stride_n,
+    out, qbar, nbar, mubar, gates, vu, norm, weight, stride_q, stride_norm, stride_k, stride_n, stride_part, atoms,
     FEATURES: tl.constexpr, LAST: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     STEP: tl.constexpr,
 ):  # fmt: skip
@@ -177,23 +183,21 @@ def unmix_kernel(
         at = gates + a * (2 * FEATURES) + k[None, :]
         sbar = tl.load(qbar + a * stride_q + k[None, :], mask=valid, other=0.0)
         sbar = sbar * tl.load(at + FEATURES, mask=valid, other=0.0)
-        ratio = tl.load(nbar + a * stride_n + k[None, :], mask=valid, other=0.0)
+        ratio = tl.load(nbar + a * stride_norm + k[None, :], mask=valid, other=0.0)
         ratio = ratio / tl.load(norm + a * FEATURES + k[None, :], mask=valid, other=1.0)
         b = sbar
         if not LAST:
             b = tl.load(at, mask=valid, other=0.0)
-        at = weight + k[:, None] * FEATURES + n[None, :]
-        w_v = tl.load(at)
-        w_u = tl.load(at + FEATURES * FEATURES)
+        at = weight + k[:, None] * stride_k + n[None, :] * stride_n
+        c_v, rest_v = load_weight(at, stride_part, None, PRECISION)
+        c_u, rest_u = load_weight(at + FEATURES * stride_k, stride_part, None, PRECISION)
         m = mubar + a * (3 * FEATURES) + k[None, :]
         p = vu + a * (6 * FEATURES) + k[None, :]
-        x = unmix_component(x, sbar, ratio, b, m, p, w_v, w_u, valid, LAST, FEATURES, PRECISION)
-        y = unmix_component(
-            y, sbar, ratio, b, m + FEATURES, p + 2 * FEATURES, w_v, w_u, valid, LAST, FEATURES, PRECISION
-        )
-        z = unmix_component(
-            z, sbar, ratio, b, m + 2 * FEATURES, p + 4 * FEATURES, w_v, w_u, valid, LAST, FEATURES, PRECISION
-        )
+        x = unmix_component(x, sbar, ratio, b, m, p, c_v, rest_v, c_u, rest_u, valid, LAST, FEATURES, PRECISION)
+        m, p = m + FEATURES, p + 2 * FEATURES
+        y = unmix_component(y, sbar, ratio, b, m, p, c_v, rest_v, c_u, rest_u, valid, LAST, FEATURES, PRECISION)
+        m, p = m + FEATURES, p + 2 * FEATURES
+        z = unmix_component(z, sbar, ratio, b, m, p, c_v, rest_v, c_u, rest_u, valid, LAST, FEATURES, PRECISION)
     at = a * (3 * FEATURES) + n[None, :]
     if not LAST:
         x += tl.load(mubar + at, mask=valid, other=0.0)
