@@ -145,9 +145,14 @@ def test_jobs_of_a_pool_measure_each_on_a_gpu_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASEWISE_GPUS", "0,3")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr("phasewise.cli.hold.name_gpus", lambda entries: {entry: f"GPU-{entry}" for entry in entries})
+    # validations crowd on the last GPU, and leave the first to what is timed
+    with hold_machine("h200", shared=True), hold_machine("h200", shared=True):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
+        with hold_machine("h200"):
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
     with hold_machine("h200"):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
-        # a validation keeps off the GPU that is being timed
+        # and keep off a GPU that is being timed
         with hold_machine("h200", shared=True):
             assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
         with hold_machine("h200"):

@@ -47,6 +47,9 @@ CORES = max(1, workflow.cores // GPUS)
 # gates take no times, so they run side by side; beside a GPU most of one is imports, builds and a reference
 HAS_GPU = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
 GATE_CORES = min(2, CORES) if HAS_GPU else max(1, CORES // 2)
+# of several GPUs the last is enough for gates: something can be timed on the others, and a baseline takes minutes
+GATES = max(1, (CORES if GPUS > 1 else workflow.cores) // GATE_CORES)
+workflow.global_resources.setdefault("gate", GATES)
 # above all that is timed
 GATES_FIRST = sum(len(run.variants) for run in GRAPH.planned)
 # above gates, too: a second of one core, and the next of a chain waits for it

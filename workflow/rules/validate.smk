@@ -8,5 +8,7 @@ rule validate:
     # what is timed waits for those that are under way
     priority: lambda wildcards: GATES_FIRST + GRAPH.count_waiting(wildcards)
     threads: GATE_CORES
+    resources:
+        gate=1,
     shell:
         "python -m phasewise validate {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

@@ -71,11 +71,10 @@ def _wait_for(held: contextlib.ExitStack, names: Mapping[str, str], count: int, 
     """Lock the first `count` of `names` (GPU -> its name on the lock) that are free, until `held` is closed.
 
     A job of several GPUs keeps each that it gets until it has all, or there would always be a smaller job before it. Only one
-    does so at a time: two would wait for each other. Jobs that share begin at different ones.
+    does so at a time: two would wait for each other. Jobs that share begin at the last, and leave the others to those that time.
     """
     gpus = list(names)
-    first = os.getpid() % len(gpus) if shared else 0
-    handles = {gpu: _open(held, names[gpu]) for gpu in (*gpus[first:], *gpus[:first])}
+    handles = {gpu: _open(held, names[gpu]) for gpu in (reversed(gpus) if shared else gpus)}
     taken: list[str] = []
     reminder = time.monotonic()
     with contextlib.ExitStack() as turn:
