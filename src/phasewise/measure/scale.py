@@ -21,8 +21,9 @@ from phasewise.run.death import ProcessFailed
 from phasewise.run.session import Session, target_case
 from phasewise.stats import yuen_interval
 
-# turns of one block at each shape, at least and at most, as far as they fit into the seconds of the budget
-TURNS = (5, 100)
+# turns of one block at each shape, at least and at most, as far as they fit into the seconds of the budget; of five the trimmed mean
+# keeps three, and three of a shared host agree by chance
+TURNS = (12, 100)
 # and no more once the ratio of the two times an item is known to this, half the width of its interval on the log scale: where
 # the count tells that an item is the same work at both shapes, and where only the times can tell
 AGREEING, PRECISE = 0.1, 0.025

@@ -21,6 +21,8 @@ from phasewise.workloads.spectral_node.spectral import tail
 # issue: endpoint, invariant g v^2 and v0 against the closed form; endpoint in float64; cosine of gradients
 SINGLE, DOUBLE, COSINE = 1e-5, 1e-10, 0.9999
 CPU = torch.device("cpu")
+# transitions with a tail: a block of the largest kernel and three; the reference of 2047 takes a CPU a minute
+TAILED = 515
 
 
 def leave_one_out(context: CheckContext) -> Checked:
@@ -117,7 +119,7 @@ def odd_sizes(context: CheckContext) -> Checked:
     solver = context.build(graph=False)
     exact = context.reference()
     count = len(batch["start"])
-    for size in sorted({1, 2, min(3, count), count - 1}):
+    for size in sorted({1, 2, min(3, count), min(count - 1, TAILED)}):
         cut = batch | {name: batch[name][:size] for name in ("start", "stop", "absorbance") if name in batch}
         if size == 2:
             cut["stop"] = torch.stack((cut["start"][0], cut["stop"][1]))
