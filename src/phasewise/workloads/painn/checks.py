@@ -10,9 +10,10 @@ from torch import Tensor
 
 from phasewise import Chart, CheckContext, Checked, Quantity, Series
 from phasewise.workloads.painn import reference
+from phasewise.workloads.painn.assembly import Result
 from phasewise.workloads.painn.data import as_atoms, draw_velocities, mass_table
 from phasewise.workloads.painn.dynamics import Trajectory, fit_drift, run_nve
-from phasewise.workloads.painn.engine import Engine, Result, make_engine
+from phasewise.workloads.painn.engine import Engine, make_engine
 from phasewise.workloads.painn.layout import Atoms
 from phasewise.workloads.painn.program import to_device
 from phasewise.workloads.painn.streams import split_systems

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from phasewise.workloads.painn import adjoint, neighbours
-from phasewise.workloads.painn.engine import by_scatter
+from phasewise.workloads.painn.assembly import by_scatter
 from phasewise.workloads.painn.layout import Atoms, Sizes, Weights
 from phasewise.workloads.painn.messages import PlainMessages
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from phasewise.workloads.painn import adjoint, neighbours, reference
 from phasewise.workloads.painn.arithmetic import choose_multiply
+from phasewise.workloads.painn.assembly import Result, choose_assembly, compile_if
 from phasewise.workloads.painn.layout import Atoms, Edges, Sizes, Weights
 from phasewise.workloads.painn.messages import PlainMessages
 from phasewise.workloads.painn.phases import Switches
@@ -29,15 +30,6 @@ KNOTS = 512
 Finder = Callable[[Atoms], Edges]
 # numbers, edges -> energy of each atom, pulls of each edge (or None)
 Model = Callable[[Tensor, Edges], tuple[Tensor, Tensor | None]]
-
-
-@dataclass(frozen=True)
-class Result:
-    """Energies (B,) in eV and forces (A, 3) in eV/A, float64; strain gradients (B, 3, 3) in eV where asked for."""
-
-    energy: Tensor
-    forces: Tensor | None
-    strain: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -85,11 +77,16 @@ def ready_weights(switches: Switches, weights: Weights, sizes: Sizes, device: to
         name: tensor.to(device=device, dtype=torch.float64 if name == "atomref" else torch.float32).contiguous()
         for name, tensor in full.items()
     }
-    if switches.atoms != "triton" or switches.precision != "tf32x3":
+    if switches.atoms != "triton" or choose_products(switches) != "split":
         return ready
     from phasewise.workloads.painn.fused_atoms import split_weights
 
     return ready | split_weights(ready)
+
+
+def choose_products(switches: Switches) -> Literal["split", "ieee"]:
+    """How the kernels of atoms multiply."""
+    return "split" if switches.precision == "tf32x3" else "ieee"
 
 
 def choose_finder(switches: Switches, atoms: Atoms, plan: neighbours.ListPlan) -> tuple[Finder, tuple[str, ...]]:
@@ -176,9 +173,13 @@ def _fused_model(
         () if has_kernels(atoms.positions.device) else ("triton-message: no NVIDIA GPU, plain PyTorch ran instead",)
     )
     if switches.tuned and not reason:
-        from phasewise.workloads.painn.tuning import tune_launches
+        from phasewise.workloads.painn.fused_atoms import fused_parts
+        from phasewise.workloads.painn.tuning import tune_launches, tune_tiles
 
         launches = tune_launches(packed, sizes, find(atoms), launches, knots)
+        if switches.atoms == "triton":
+            products = choose_products(switches)
+            parts = fused_parts(products, tune_tiles(weights, sizes, atoms.positions.shape[0], products))
 
     def fused(numbers: Tensor, edges: Edges) -> tuple[Tensor, Tensor | None]:
         messages = FusedMessages(edges, packed, sizes, launches, slopes=forces, knots=knots)
@@ -194,11 +195,11 @@ def choose_parts(switches: Switches, *, compiled: bool) -> adjoint.AtomParts:
     if switches.atoms == "triton":
         from phasewise.workloads.painn.fused_atoms import fused_parts
 
-        return fused_parts("split" if switches.precision == "tf32x3" else "ieee")
+        return fused_parts(choose_products(switches))
     if not compiled:
         return adjoint.AtomParts()
     names = [field.name for field in fields(adjoint.AtomParts)]
-    return adjoint.AtomParts(**{name: _maybe(getattr(adjoint, name), True) for name in names})
+    return adjoint.AtomParts(**{name: compile_if(getattr(adjoint, name), True) for name in names})
 
 
 def by_autograd(
@@ -221,32 +222,6 @@ def take_rows(values: Tensor, index: Tensor) -> Tensor:
     return values.index_select(0, index)
 
 
-def choose_assembly(switches: Switches, device: torch.device) -> tuple[Callable[..., Result], tuple[str, ...]]:
-    """From energies of atoms and pulls of edges to energies of systems and forces on atoms; why not as it was asked for."""
-    if switches.assembly != "triton":
-        return by_scatter, ()
-    reason = () if has_kernels(device) else ("triton-forces: no NVIDIA GPU, plain PyTorch ran instead",)
-    if switches.neighbours != "triton":
-        # a sum along rows reads the opposite of each edge, which only the kernels' list names
-        return by_scatter, reason or ("triton-forces: the list names no opposite edges, forces were scattered",)
-    from phasewise.workloads.painn.triton.forces import gather_forces, sum_systems
-
-    compiled = switches.compiled and device.type == "cuda"
-    total_of, refuse = (_maybe(part, compiled) for part in (add_atomref, refuse_overflow))
-
-    def by_rows(
-        atoms: Atoms, edges: Edges, energy: Tensor, pulls: Tensor | None, atomref: Tensor, strain: bool
-    ) -> Result:
-        total = sum_systems(total_of(energy, atomref, atoms.numbers), atoms.start)
-        if pulls is None:
-            return Result(*refuse(edges.overflow, total, None, None))
-        forces, gradient = gather_forces(pulls if pulls.dim() == 3 else pulls[None], edges, strain=strain)
-        summed = None if gradient is None else sum_systems(gradient, atoms.start)
-        return Result(*refuse(edges.overflow, total, forces, summed))
-
-    return by_rows, reason
-
-
 def list_unused(switches: Switches, device: torch.device) -> tuple[str, ...]:
     """What was asked of the message kernels where they do not run, and so changes nothing."""
     fused = switches.message == "triton"
@@ -256,38 +231,3 @@ def list_unused(switches: Switches, device: torch.device) -> tuple[str, ...]:
         and not (fused and has_kernels(device)),
     }
     return tuple(reason for reason, is_true in unused.items() if is_true)
-
-
-def _maybe(function: Callable[..., Any], compiled: bool) -> Callable[..., Any]:
-    return torch.compile(function, fullgraph=True, dynamic=False) if compiled else function
-
-
-def add_atomref(energy: Tensor, atomref: Tensor, numbers: Tensor) -> Tensor:
-    """Energies of atoms with their reference, float64."""
-    return energy.double() + atomref.index_select(0, numbers)
-
-
-def by_scatter(
-    atoms: Atoms, edges: Edges, energy: Tensor, pulls: Tensor | None, atomref: Tensor, strain: bool
-) -> Result:
-    """F_i -= p and F_j += p over all edges (i <- j), in float64."""
-    systems = atoms.start.shape[0] - 1
-    total = reference.sum_systems(add_atomref(energy, atomref, atoms.numbers), atoms.system, systems)
-    if pulls is None:
-        return Result(*refuse_overflow(edges.overflow, total, None, None))
-    # kernels leave empty places as they were
-    real = torch.arange(edges.j.shape[0], device=edges.j.device) < edges.row_ptr[-1:]
-    p = torch.where(real[:, None], pulls.sum(0) if pulls.dim() == 3 else pulls, 0).double()
-    forces = torch.zeros_like(atoms.positions).index_add(0, edges.i, -p).index_add(0, edges.j, p)
-    if not strain:
-        return Result(*refuse_overflow(edges.overflow, total, forces, None))
-    outer = -edges.r[:, :, None].double() * p[:, None, :]
-    at = atoms.system.index_select(0, edges.i)
-    summed = torch.zeros(systems, 3, 3, dtype=torch.float64, device=p.device).index_add(0, at, outer)
-    return Result(*refuse_overflow(edges.overflow, total, forces, summed))
-
-
-def refuse_overflow(overflow: Tensor, *parts: Tensor | None) -> tuple[Tensor | None, ...]:
-    """The parts, or NaN where the list had more edges than places."""
-    missing = overflow > 0
-    return tuple(None if part is None else part.masked_fill(missing, torch.nan) for part in parts)

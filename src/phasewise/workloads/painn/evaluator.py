@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from phasewise.kit.graphs import capture
+from phasewise.workloads.painn.assembly import Result
 from phasewise.workloads.painn.data import as_atoms
-from phasewise.workloads.painn.engine import Result, make_engine
+from phasewise.workloads.painn.engine import make_engine
 from phasewise.workloads.painn.layout import Atoms, Sizes, Weights
 from phasewise.workloads.painn.phases import EVERYTHING, Switches
 from phasewise.workloads.painn.weights import STUDENT, load_model

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from phasewise.workloads.painn.adjoint import AtomParts
 from phasewise.workloads.painn.layout import Weights
-from phasewise.workloads.painn.triton.dense import Precision, linear, split
+from phasewise.workloads.painn.triton.dense import Precision, TileLaunch, linear, split
 from phasewise.workloads.painn.triton.readout import read_out
 from phasewise.workloads.painn.triton.update import gate, mix
 from phasewise.workloads.painn.triton.update_adjoint import ungate, unmix
@@ -30,6 +30,21 @@ class Kept:
     gates: Tensor
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tiles:
+    """How atoms are cut into tiles, for each kernel; None: by their number."""
+
+    # dense layers, and their adjoints
+    forth: TileLaunch | None = None
+    back: TileLaunch | None = None
+    mix: TileLaunch | None = None
+    gate: TileLaunch | None = None
+    ungate: TileLaunch | None = None
+    unmix: TileLaunch | None = None
+
+
+# how the kernels multiply: as `dense.linear` says, or with weights split beforehand
+Products = Precision | Literal["split"]
 # beside the name of a weight: split for products with it, and with it transposed
 FORTH, BACK = "split", "split_back"
 
@@ -44,53 +59,79 @@ def split_weights(weights: Weights) -> Weights:
     return found
 
 
-def fused_parts(precision: Precision | Literal["split"]) -> AtomParts:
+def name_forms(precision: Products) -> tuple[str, str]:
+    """What the names of weights end in, for products with them and with them transposed."""
+    return (FORTH, BACK) if precision == "split" else ("weight", "weight")
+
+
+def fused_parts(precision: Products, tiles: Tiles = Tiles()) -> AtomParts:
     """All dense parts in kernels that multiply with `precision`, or with weights that `split_weights` has split."""
-    forth, back = (FORTH, BACK) if precision == "split" else ("weight", "weight")
+    forth, back = name_forms(precision)
+    onwards: dict[str, Any] = {"precision": precision, "launch": tiles.forth}
+    backwards: dict[str, Any] = {"precision": precision, "launch": tiles.back}
 
     def context(q: Tensor, weights: Weights, layer: int, _: Any) -> tuple[Tensor, Tensor]:
         name = f"message.{layer}"
-        hidden, z = linear(q, weights[f"{name}.1.{forth}"], weights[f"{name}.1.bias"], silu=True, precision=precision)
+        hidden, z = linear(q, weights[f"{name}.1.{forth}"], weights[f"{name}.1.bias"], silu=True, **onwards)
         assert z is not None, "asked for with silu"
-        x, _ = linear(hidden, weights[f"{name}.2.{forth}"], weights[f"{name}.2.bias"], precision=precision)
+        x, _ = linear(hidden, weights[f"{name}.2.{forth}"], weights[f"{name}.2.bias"], **onwards)
         return x, z
 
     def context_adjoint(qbar: Tensor, xbar: Tensor, z: Tensor, weights: Weights, layer: int, _: Any) -> Tensor:
         name = f"message.{layer}"
-        hidden, _ = linear(xbar, weights[f"{name}.2.{back}"], transpose=True, slope_at=z, precision=precision)
-        return linear(hidden, weights[f"{name}.1.{back}"], transpose=True, residual=qbar, precision=precision)[0]
+        hidden, _ = linear(xbar, weights[f"{name}.2.{back}"], transpose=True, slope_at=z, **backwards)
+        return linear(hidden, weights[f"{name}.1.{back}"], transpose=True, residual=qbar, **backwards)[0]
 
     def update(
         q: Tensor, mu: Tensor, weights: Weights, layer: int, epsilon: float, _: Any, last: bool
     ) -> tuple[Tensor, Tensor | None, Kept]:
         name = f"update.{layer}"
-        vu, norm, dot = mix(mu, weights[f"{name}.mix.{forth}"], epsilon, precision=precision)
+        vu, norm, dot = mix(mu, weights[f"{name}.mix.{forth}"], epsilon, precision=precision, launch=tiles.mix)
         hidden, z = linear(
-            q, weights[f"{name}.1.{forth}"], weights[f"{name}.1.bias"], second=norm, silu=True, precision=precision
+            q, weights[f"{name}.1.{forth}"], weights[f"{name}.1.bias"], second=norm, silu=True, **onwards
         )
         assert z is not None, "asked for with silu"
         second = weights[f"{name}.2.{forth}"], weights[f"{name}.2.bias"]
-        q, mu_after, gates = gate(hidden, *second, q, None if last else mu, vu, dot, precision=precision)
+        q, mu_after, gates = gate(
+            hidden, *second, q, None if last else mu, vu, dot, precision=precision, launch=tiles.gate
+        )
         return q, mu_after, Kept(vu, dot, norm, z, gates)
 
     def update_adjoint(
         qbar: Tensor, mubar: Tensor | None, kept: Kept, weights: Weights, layer: int, _: Any
     ) -> tuple[Tensor, Tensor]:
         name, f = f"update.{layer}", qbar.shape[1]
-        zbar = ungate(qbar, mubar, kept.vu, kept.dot, kept.z, weights[f"{name}.2.{back}"], precision=precision)
-        both, _ = linear(zbar, weights[f"{name}.1.{back}"], transpose=True, residual=qbar, precision=precision)
+        zbar = ungate(
+            qbar,
+            mubar,
+            kept.vu,
+            kept.dot,
+            kept.z,
+            weights[f"{name}.2.{back}"],
+            precision=precision,
+            launch=tiles.ungate,
+        )
+        both, _ = linear(zbar, weights[f"{name}.1.{back}"], transpose=True, residual=qbar, **backwards)
         below = unmix(
-            qbar, both[:, f:], mubar, kept.gates, kept.vu, kept.norm, weights[f"{name}.mix.{back}"], precision=precision
+            qbar,
+            both[:, f:],
+            mubar,
+            kept.gates,
+            kept.vu,
+            kept.norm,
+            weights[f"{name}.mix.{back}"],
+            precision=precision,
+            launch=tiles.unmix,
         )
         # rows of q and of its norm stand side by side: the message's adjoint wants them apart
         return both[:, :f].contiguous(), below
 
     def readout(q: Tensor, weights: Weights, _: Any) -> tuple[Tensor, Tensor]:
-        z, _none = linear(q, weights[f"readout.1.{forth}"], weights["readout.1.bias"], precision=precision)
+        z, _none = linear(q, weights[f"readout.1.{forth}"], weights["readout.1.bias"], **onwards)
         # energy and the gradient that the way back begins with come from one kernel
         return read_out(z, weights["readout.2.weight"], weights["readout.2.bias"])
 
     def readout_adjoint(zbar: Tensor, weights: Weights, _: Any) -> Tensor:
-        return linear(zbar, weights[f"readout.1.{back}"], transpose=True, precision=precision)[0]
+        return linear(zbar, weights[f"readout.1.{back}"], transpose=True, **backwards)[0]
 
     return AtomParts(context, context_adjoint, update, update_adjoint, readout, readout_adjoint)

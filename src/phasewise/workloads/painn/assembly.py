@@ -1,0 +1,91 @@
+"""From energies of atoms and pulls of edges to energies of systems and forces on atoms.
+
+    F_i = sum_e p_rev(e) - p_e         E_b = sum of its atoms, with their reference energies; float64
+
+With more edges than places, all of it is NaN: never a wrong number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phasewise.workloads.painn import reference
+from phasewise.workloads.painn.layout import Atoms, Edges
+from phasewise.workloads.painn.phases import Switches
+from phasewise.workloads.painn.triton.device import has_kernels
+
+
+@dataclass(frozen=True)
+class Result:
+    """Energies (B,) in eV and forces (A, 3) in eV/A, float64; strain gradients (B, 3, 3) in eV where asked for."""
+
+    energy: Tensor
+    forces: Tensor | None
+    strain: Tensor | None = None
+
+
+def choose_assembly(switches: Switches, device: torch.device) -> tuple[Callable[..., Result], tuple[str, ...]]:
+    """From energies of atoms and pulls of edges to energies of systems and forces on atoms; why not as it was asked for."""
+    if switches.assembly != "triton":
+        return by_scatter, ()
+    reason = () if has_kernels(device) else ("triton-forces: no NVIDIA GPU, plain PyTorch ran instead",)
+    if switches.neighbours != "triton":
+        # a sum along rows reads the opposite of each edge, which only the kernels' list names
+        return by_scatter, reason or ("triton-forces: the list names no opposite edges, forces were scattered",)
+    from phasewise.workloads.painn.triton.forces import gather_forces, sum_systems
+
+    compiled = switches.compiled and device.type == "cuda"
+    total_of, refuse = (compile_if(part, compiled) for part in (add_atomref, refuse_overflow))
+
+    def by_rows(
+        atoms: Atoms, edges: Edges, energy: Tensor, pulls: Tensor | None, atomref: Tensor, strain: bool
+    ) -> Result:
+        total = sum_systems(total_of(energy, atomref, atoms.numbers), atoms.start)
+        if pulls is None:
+            return Result(*refuse(edges.overflow, total, None, None))
+        forces, gradient = gather_forces(pulls if pulls.dim() == 3 else pulls[None], edges, strain=strain)
+        summed = None if gradient is None else sum_systems(gradient, atoms.start)
+        return Result(*refuse(edges.overflow, total, forces, summed))
+
+    return by_rows, reason
+
+
+def compile_if(function: Callable[..., Any], compiled: bool) -> Callable[..., Any]:
+    """The function as it is, or compiled for the shapes that it meets."""
+    return torch.compile(function, fullgraph=True, dynamic=False) if compiled else function
+
+
+def add_atomref(energy: Tensor, atomref: Tensor, numbers: Tensor) -> Tensor:
+    """Energies of atoms with their reference, float64."""
+    return energy.double() + atomref.index_select(0, numbers)
+
+
+def by_scatter(
+    atoms: Atoms, edges: Edges, energy: Tensor, pulls: Tensor | None, atomref: Tensor, strain: bool
+) -> Result:
+    """F_i -= p and F_j += p over all edges (i <- j), in float64."""
+    systems = atoms.start.shape[0] - 1
+    total = reference.sum_systems(add_atomref(energy, atomref, atoms.numbers), atoms.system, systems)
+    if pulls is None:
+        return Result(*refuse_overflow(edges.overflow, total, None, None))
+    # kernels leave empty places as they were
+    real = torch.arange(edges.j.shape[0], device=edges.j.device) < edges.row_ptr[-1:]
+    p = torch.where(real[:, None], pulls.sum(0) if pulls.dim() == 3 else pulls, 0).double()
+    forces = torch.zeros_like(atoms.positions).index_add(0, edges.i, -p).index_add(0, edges.j, p)
+    if not strain:
+        return Result(*refuse_overflow(edges.overflow, total, forces, None))
+    outer = -edges.r[:, :, None].double() * p[:, None, :]
+    at = atoms.system.index_select(0, edges.i)
+    summed = torch.zeros(systems, 3, 3, dtype=torch.float64, device=p.device).index_add(0, at, outer)
+    return Result(*refuse_overflow(edges.overflow, total, forces, summed))
+
+
+def refuse_overflow(overflow: Tensor, *parts: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The parts, or NaN where the list had more edges than places."""
+    missing = overflow > 0
+    return tuple(None if part is None else part.masked_fill(missing, torch.nan) for part in parts)

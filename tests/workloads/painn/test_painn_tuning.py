@@ -1,0 +1,47 @@
+"""Launches chosen by timing: with a stand-in for the timer, since without a GPU every launch is plain PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="the launches stand beside Triton kernels")
+
+from phasewise.workloads.painn import tuning
+from phasewise.workloads.painn.engine import ready_weights
+from phasewise.workloads.painn.fused_atoms import Tiles
+from phasewise.workloads.painn.phases import Switches
+from phasewise.workloads.painn.triton import dense, update, update_adjoint
+from phasewise.workloads.painn.weights import choose_weights
+
+KERNELS = {
+    "forth": dense.LINEAR_LAUNCHES,
+    "back": dense.LINEAR_LAUNCHES,
+    "mix": update.MIX_LAUNCHES,
+    "gate": update.GATE_LAUNCHES,
+    "ungate": update_adjoint.UNGATE_LAUNCHES,
+    "unmix": update_adjoint.UNMIX_LAUNCHES,
+}
+
+
+def tune(monkeypatch: pytest.MonkeyPatch, time) -> Tiles:
+    """Tiles for five atoms, of which `time(call)` says how long they take."""
+    monkeypatch.setattr(tuning, "time_call", time)
+    weights, sizes = choose_weights(64)
+    ready = ready_weights(Switches(atoms="triton", precision="tf32x3"), weights, sizes, torch.device("cpu"))
+    return tuning.tune_tiles(ready, sizes, 5, "split")
+
+
+def test_the_fastest_tile_of_each_kernel_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def time(call) -> float:
+        # every launch can be called with what it is tuned with
+        call()
+        name = {dense.linear: "forth"}.get(call.func, call.func.__name__)
+        return 1.0 if call.keywords["launch"] == KERNELS[name][2] else 2.0
+
+    assert tune(monkeypatch, time) == Tiles(**{name: launches[2] for name, launches in KERNELS.items()})
+
+
+def test_a_tile_that_is_hardly_faster_replaces_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tune(monkeypatch, lambda call: 0.99 if call.keywords["launch"].rows > 16 else 1.0)
+    assert found == Tiles(**{name: launches[0] for name, launches in KERNELS.items()})
