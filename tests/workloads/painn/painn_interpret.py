@@ -73,7 +73,11 @@ def main() -> None:
         "full-cell": check_full_cell(),
         "short-box": check_short_box(),
         "messages": cases.check_messages(
-            small, few, 64, [RowLaunch(32, 2, 1), RowLaunch(64, 3, 2)], [RowLaunch(32, 2, 2)]
+            small,
+            few,
+            64,
+            [RowLaunch(32, 2, 1), RowLaunch(64, 3, 2, ahead=True), RowLaunch(32, 3, 1, ahead=True)],
+            [RowLaunch(32, 2, 2), RowLaunch(64, 3, 2, ahead=True), RowLaunch(32, 3, 1, ahead=True)],
         ),
         "bessel": cases.check_messages(small, few, 32, [RowLaunch(32, 1, 4)], [RowLaunch(32, 4, 1)], basis="bessel"),
         "table": cases.check_messages(small, few, 32, [RowLaunch(32, 1, 2)], [RowLaunch(32, 4, 1)], tabulated=True),

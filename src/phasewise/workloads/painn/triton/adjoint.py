@@ -31,6 +31,7 @@ from phasewise.workloads.painn.triton.message import (
     direction_plain,
     is_table,
     load_filter,
+    load_neighbours,
     load_pairs,
     look_up,
     receivers,
@@ -39,6 +40,7 @@ from phasewise.workloads.painn.triton.message import (
 # what there is to choose from: the first is for few atoms, the second for many
 ADJOINT_LAUNCHES = (
     RowLaunch(block=32, rows=1, unroll=4), RowLaunch(), RowLaunch(block=32), RowLaunch(block=128, unroll=1, warps=4),
+    RowLaunch(ahead=True), RowLaunch(unroll=1, ahead=True),
 )  # fmt: skip
 
 
@@ -86,7 +88,7 @@ def message_adjoint(
             xbar, mubar_out, pulls, qbar, mubar, qbar if first else mu.contiguous(), x, record.view(torch.int64),
             slope.view(torch.int64), row_ptr, j, filters, atoms, pulls.shape[1], x.stride(0), qbar.stride(0),
             COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows,
-            UNROLL=launch.unroll, HAS_MU=not first, ADD=add, num_warps=launch.warps,
+            UNROLL=launch.unroll, AHEAD=launch.ahead, HAS_MU=not first, ADD=add, num_warps=launch.warps,
         )  # fmt: skip
     return None if first else (xbar, mubar_out)
 
@@ -128,7 +130,7 @@ def sum_three(a, b, c, d, e, f):
 def message_adjoint_kernel(
     xbar, mubar_out, pulls, qbar, mubar, mu, x, record, slope, row_ptr, j, filters, atoms, edges, stride_x, stride_q,
     COUNT: tl.constexpr, TABLE: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-    UNROLL: tl.constexpr, HAS_MU: tl.constexpr, ADD: tl.constexpr,
+    UNROLL: tl.constexpr, AHEAD: tl.constexpr, HAS_MU: tl.constexpr, ADD: tl.constexpr,
 ):  # fmt: skip
     """ROWS senders, BLOCK features."""
     first = tl.program_id(0) * ROWS
@@ -155,17 +157,22 @@ def message_adjoint_kernel(
             sum_x = tl.load(mubar + here)
             sum_y = tl.load(mubar + here + FEATURES)
             sum_z = tl.load(mubar + here + 2 * FEATURES)
+        if AHEAD:
+            following = load_neighbours(j, start, end, row, UNROLL, True)
         for e0 in range(start, end, UNROLL):
-            # all loads of the turn come before its stores, so that they are in flight together
-            records, slopes, from_q, from_x, from_y, from_z = (), (), (), (), (), ()
+            if AHEAD:
+                others = following
+                following = load_neighbours(j, e0 + UNROLL, end, row, UNROLL, True)
+            else:
+                others = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
+            # all loads of the turn come before its stores, so that they are in flight together: a load can't be moved before a store
+            # that might have written there
+            records, slopes, from_q, from_x, from_y, from_z, before = (), (), (), (), (), (), ()
             for step in tl.static_range(UNROLL):
                 e = e0 + step
-                # an edge past the end has records of zeros, and reads its own row
+                # an edge past the end has records of zeros
                 valid = e < end
-                if UNROLL > 1:
-                    receiver = tl.load(j + e, mask=valid, other=row).to(tl.int64)
-                else:
-                    receiver = tl.load(j + e).to(tl.int64)
+                receiver = others[step]
                 records += (load_pairs(record + (wide + e) * ((COUNT + 4) // 2), valid, (COUNT + 4) // 2, UNROLL > 1),)
                 slopes += (load_pairs(slope + (wide + e) * ((COUNT + 2) // 2), valid, (COUNT + 2) // 2, UNROLL > 1),)
                 from_q += (tl.load(qbar + receiver * stride_q + f),)
@@ -173,6 +180,13 @@ def message_adjoint_kernel(
                 from_x += (tl.load(at),)
                 from_y += (tl.load(at + FEATURES),)
                 from_z += (tl.load(at + 2 * FEATURES),)
+                if ADD:
+                    at = pulls + (wide + e) * 3
+                    before += (
+                        tl.load(at, mask=valid, other=0.0),
+                        tl.load(at + 1, mask=valid, other=0.0),
+                        tl.load(at + 2, mask=valid, other=0.0),
+                    )
             for step in tl.static_range(UNROLL):
                 if TABLE:
                     w_q, w_r, w_m = look_up(filters, f, records[step], COUNT, FEATURES, HAS_MU)
@@ -202,9 +216,9 @@ def message_adjoint_kernel(
                 valid = e0 + step < end
                 at = pulls + (wide + e0 + step) * 3
                 if ADD:
-                    p_x += tl.load(at, mask=valid, other=0.0)
-                    p_y += tl.load(at + 1, mask=valid, other=0.0)
-                    p_z += tl.load(at + 2, mask=valid, other=0.0)
+                    p_x += before[3 * step]
+                    p_y += before[3 * step + 1]
+                    p_z += before[3 * step + 2]
                 tl.store(at, p_x, mask=valid)
                 tl.store(at + 1, p_y, mask=valid)
                 tl.store(at + 2, p_z, mask=valid)

@@ -28,11 +28,14 @@ class RowLaunch:
     rows: int = 4
     unroll: int = 2
     warps: int = 1
+    # who the next edges come from is read a turn ahead: where from is known when their turn begins, for a register an edge
+    ahead: bool = False
 
 
 # what there is to choose from: the first is for few atoms (many programs), the second for many (few loads of the filter)
 FORWARD_LAUNCHES = (
     RowLaunch(block=32, rows=1, unroll=4), RowLaunch(), RowLaunch(unroll=1), RowLaunch(block=128, warps=4),
+    RowLaunch(ahead=True), RowLaunch(unroll=1, ahead=True),
 )  # fmt: skip
 # fewer receivers than this leave multiprocessors idle if a program takes four
 MANY_ATOMS = 2048
@@ -78,7 +81,7 @@ def message(
             q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, record.view(torch.int64),
             row_ptr, j, filters, atoms, x.stride(0),
             COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows, UNROLL=launch.unroll,
-            HAS_MU=mu is not None, num_warps=launch.warps,
+            AHEAD=launch.ahead, HAS_MU=mu is not None, num_warps=launch.warps,
         )  # fmt: skip
     return q_out, mu_out
 
@@ -181,6 +184,20 @@ def load_pairs(base, valid, COUNT: tl.constexpr, MASKED: tl.constexpr):
 
 
 @triton.jit
+def load_neighbours(j, begin, end, row, UNROLL: tl.constexpr, MASKED: tl.constexpr):
+    """The other ends of the edges of one turn; an edge past the end reads its own row."""
+    found = ()
+    for step in tl.static_range(UNROLL):
+        # an if, since the branch that is not taken must not be compiled
+        if MASKED:  # noqa: SIM108
+            one = tl.load(j + begin + step, mask=begin + step < end, other=row)
+        else:
+            one = tl.load(j + begin + step)
+        found += (one.to(tl.int64),)
+    return found
+
+
+@triton.jit
 def contract(numbers, columns, COUNT: tl.constexpr):
     """sum_n numbers_n columns_n: the filter at one distance."""
     total = columns[0] * numbers[0]
@@ -193,7 +210,7 @@ def contract(numbers, columns, COUNT: tl.constexpr):
 def message_kernel(
     q_out, mu_out, q, mu, x, record, row_ptr, j, filters, atoms, stride_x,
     COUNT: tl.constexpr, TABLE: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-    UNROLL: tl.constexpr, HAS_MU: tl.constexpr,
+    UNROLL: tl.constexpr, AHEAD: tl.constexpr, HAS_MU: tl.constexpr,
 ):  # fmt: skip
     """ROWS receivers, BLOCK features."""
     first = tl.program_id(0) * ROWS
@@ -207,18 +224,23 @@ def message_kernel(
         end = tl.load(row_ptr + row + 1)
         sum_q = tl.zeros((BLOCK,), tl.float32)
         sum_x, sum_y, sum_z = sum_q, sum_q, sum_q
+        if AHEAD:
+            following = load_neighbours(j, start, end, row, UNROLL, True)
         for e0 in range(start, end, UNROLL):
+            if AHEAD:
+                senders = following
+                following = load_neighbours(j, e0 + UNROLL, end, row, UNROLL, True)
+            else:
+                senders = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
             # all loads of the turn come first, so that they are in flight together
             numbers, from_q, from_r, from_m, from_x, from_y, from_z = (), (), (), (), (), (), ()
             for step in tl.static_range(UNROLL):
                 e = e0 + step
-                # an edge past the end has a record of zeros, and reads its own row
-                valid = e < end
-                if UNROLL > 1:
-                    sender = tl.load(j + e, mask=valid, other=row).to(tl.int64)
-                else:
-                    sender = tl.load(j + e).to(tl.int64)
-                numbers += (load_pairs(record + (wide + e) * ((COUNT + 4) // 2), valid, (COUNT + 4) // 2, UNROLL > 1),)
+                # an edge past the end has a record of zeros
+                numbers += (
+                    load_pairs(record + (wide + e) * ((COUNT + 4) // 2), e < end, (COUNT + 4) // 2, UNROLL > 1),
+                )
+                sender = senders[step]
                 at = x + sender * stride_x + f
                 from_q += (tl.load(at),)
                 from_r += (tl.load(at + FEATURES),)
