@@ -81,7 +81,7 @@ def spilled_bytes(compiled, folder: Path) -> int:
 
 def rows(launch: message.RowLaunch, **constants) -> dict:
     return {"COUNT": 21, "TABLE": False, "FEATURES": 128, "BLOCK": launch.block, "ROWS": launch.rows,
-            "UNROLL": launch.unroll, "AHEAD": launch.ahead, **constants}  # fmt: skip
+            "UNROLL": launch.unroll, "AHEAD": launch.ahead, "STREAMED": launch.streamed, **constants}  # fmt: skip
 
 
 def tile(launch: dense.TileLaunch, **constants) -> dict:

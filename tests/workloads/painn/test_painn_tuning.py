@@ -9,10 +9,12 @@ pytest.importorskip("triton", reason="the launches stand beside Triton kernels")
 
 from phasewise.workloads.painn import tuning
 from phasewise.workloads.painn.engine import ready_weights
+from phasewise.workloads.painn.fused import Launches, default_launches, fitting_launches
 from phasewise.workloads.painn.fused_atoms import Tiles
 from phasewise.workloads.painn.phases import Switches
-from phasewise.workloads.painn.triton import dense, update, update_adjoint
+from phasewise.workloads.painn.triton import dense, message, update, update_adjoint
 from phasewise.workloads.painn.weights import choose_weights
+from workloads.painn import painn_kernel_cases as cases
 
 KERNELS = {
     "forth": dense.LINEAR_LAUNCHES,
@@ -45,3 +47,23 @@ def test_the_fastest_tile_of_each_kernel_is_taken(monkeypatch: pytest.MonkeyPatc
 def test_a_tile_that_is_hardly_faster_replaces_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
     found = tune(monkeypatch, lambda call: 0.99 if call.keywords["launch"].rows > 16 else 1.0)
     assert found == Tiles(**{name: launches[0] for name, launches in KERNELS.items()})
+
+
+def test_the_fastest_launch_of_each_message_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def time(call) -> float:
+        # the third forward, and the fourth adjoint
+        call()
+        calls.append(call)
+        return 1.0 if len(calls) in (3, len(forward) + 4) else 2.0
+
+    monkeypatch.setattr(tuning, "time_call", time)
+    weights, sizes = choose_weights(64)
+    forward, adjoint = fitting_launches(sizes.features)
+    atoms = cases.draw_batch([3, 4])
+    weights = ready_weights(Switches(), weights, sizes, torch.device("cpu"))
+    filters = message.pack_filter(weights["filter.weight"], weights["filter.bias"], sizes.layers)
+    found = tuning.tune_launches(filters, sizes, cases.plain_list(atoms, 18), default_launches(7, sizes.features))
+    assert found == Launches(forward[2], adjoint[3])
+    assert len(calls) == len(forward) + len(adjoint)

@@ -1,8 +1,12 @@
-"""Launches chosen by timing them on the systems at hand, once, before the first step."""
+"""Launches chosen by timing them on the systems at hand, once, before the first step.
+
+python -m phasewise.workloads.painn.tuning batch-1024 box-10k        # prints them all, on the GPU that is here
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -12,14 +16,19 @@ import torch
 from torch import Tensor
 
 from phasewise.kit.timing import make_timer
-from phasewise.workloads.painn.fused import FusedMessages, Launches, fitting_launches
+from phasewise.workloads.painn import neighbours
+from phasewise.workloads.painn.data import as_atoms, make_batch
+from phasewise.workloads.painn.fused import FusedMessages, Launches, default_launches, fitting_launches
 from phasewise.workloads.painn.fused_atoms import Products, Tiles, name_forms
 from phasewise.workloads.painn.layout import Edges, Sizes, Weights
+from phasewise.workloads.painn.phases import CASES, EVERYTHING, Switches
 from phasewise.workloads.painn.triton.dense import LINEAR_LAUNCHES, TileLaunch, choose_tile, linear
+from phasewise.workloads.painn.triton.message import RowLaunch, pack_filter
 from phasewise.workloads.painn.triton.update import GATE_LAUNCHES, MIX_LAUNCHES, gate, mix
 from phasewise.workloads.painn.triton.update_adjoint import UNGATE_LAUNCHES, UNMIX_LAUNCHES, ungate, unmix
+from phasewise.workloads.painn.weights import choose_weights
 
-Choice = TypeVar("Choice", Launches, TileLaunch)
+Choice = TypeVar("Choice", RowLaunch, TileLaunch)
 # a launch must win by this much to replace the default: below it lies the noise of a timer
 MARGIN = 0.98
 REPEATS = 10
@@ -27,6 +36,14 @@ REPEATS = 10
 
 def tune_launches(filters: Tensor, sizes: Sizes, edges: Edges, default: Launches, knots: int = 0) -> Launches:
     """The fastest forward and adjoint launches for these edges; needs a GPU."""
+    forward, adjoint = time_messages(filters, sizes, edges, default, knots)
+    return Launches(fastest(forward, default.forward), fastest(adjoint, default.adjoint))
+
+
+def time_messages(
+    filters: Tensor, sizes: Sizes, edges: Edges, default: Launches, knots: int = 0
+) -> tuple[dict[RowLaunch, float], dict[RowLaunch, float]]:
+    """Seconds of the message and of its adjoint along these edges, by launch."""
     atoms, device = edges.row_ptr.shape[0] - 1, edges.r.device
     # values do not matter, shapes do
     q = torch.full((atoms, sizes.features), 0.1, device=device)
@@ -34,20 +51,26 @@ def tune_launches(filters: Tensor, sizes: Sizes, edges: Edges, default: Launches
     x = torch.full((atoms, 3 * sizes.features), 0.1, device=device)
     forward, adjoint = fitting_launches(sizes.features)
 
-    def send(launches: Launches) -> Callable[[], object]:
-        messages = FusedMessages(edges, filters, sizes, launches, knots=knots)
+    def send(launch: RowLaunch) -> Callable[[], object]:
+        messages = FusedMessages(edges, filters, sizes, replace(default, forward=launch), knots=knots)
         return lambda: messages.send(1, q, mu, x)
 
-    def pull(launches: Launches) -> Callable[[], object]:
-        messages = FusedMessages(edges, filters, sizes, launches, knots=knots)
+    def pull(launch: RowLaunch) -> Callable[[], object]:
+        messages = FusedMessages(edges, filters, sizes, replace(default, adjoint=launch), knots=knots)
         return lambda: messages.pull(1, q, mu, mu, x)
 
-    best = replace(default, forward=fastest([replace(default, forward=one) for one in forward], default, send).forward)
-    return replace(best, adjoint=fastest([replace(best, adjoint=one) for one in adjoint], best, pull).adjoint)
+    return {one: time_call(send(one)) for one in forward}, {one: time_call(pull(one)) for one in adjoint}
 
 
 def tune_tiles(weights: Weights, sizes: Sizes, atoms: int, precision: Products) -> Tiles:
     """The fastest tiles of each kernel of atoms, for so many of them; needs a GPU."""
+    times = time_tiles(weights, sizes, atoms, precision)
+    default = weights["embedding"].new_empty(atoms, 0)
+    return Tiles(**{name: fastest(found, choose_tile(tuple(found), default)) for name, found in times.items()})
+
+
+def time_tiles(weights: Weights, sizes: Sizes, atoms: int, precision: Products) -> dict[str, dict[TileLaunch, float]]:
+    """Seconds of each kernel of atoms, by tile; the kernels are named as in `Tiles`."""
     forth, back = name_forms(precision)
     f, device, epsilon = sizes.features, weights["embedding"].device, sizes.epsilon
 
@@ -68,16 +91,15 @@ def tune_tiles(weights: Weights, sizes: Sizes, atoms: int, precision: Products) 
         "gate": (GATE_LAUNCHES, partial(gate, q, find(wide, forth), wide_bias, q, mu, vu, q, **how)),
         "ungate": (UNGATE_LAUNCHES, partial(ungate, q, mu, vu, q, q, find(wide, back), **how)),
         "unmix": (UNMIX_LAUNCHES, partial(unmix, q, q, mu, gates, vu, q, find(mixing, back), **how)),
-    }  # fmt: skip
-    return Tiles(**{
-        name: fastest(list(launches), choose_tile(launches, q), lambda launch, call=call: partial(call, launch=launch))
+    }
+    return {
+        name: {launch: time_call(partial(call, launch=launch)) for launch in launches}
         for name, (launches, call) in kernels.items()
-    })  # fmt: skip
+    }
 
 
-def fastest(choices: list[Choice], default: Choice, make: Callable[[Choice], Callable[[], object]]) -> Choice:
-    """The choice with the smallest median time, or the default where none is clearly faster."""
-    times = {choice: time_call(make(choice)) for choice in choices}
+def fastest(times: Mapping[Choice, float], default: Choice) -> Choice:
+    """The choice that takes least, or the default where none is clearly faster."""
     winner = min(times, key=lambda choice: times[choice])
     return winner if times[winner] < MARGIN * times.get(default, float("inf")) else default
 
@@ -86,3 +108,29 @@ def time_call(call: Callable[[], object]) -> float:
     """Median seconds of a call on the GPU."""
     time = make_timer(call)
     return median(time() for _ in range(REPEATS))
+
+
+def print_times(case: str) -> None:
+    """Microseconds of every launch in `case` at its full size, the fastest of each kernel first."""
+    from phasewise.workloads.painn import engine
+
+    shape, switches = CASES[case].full, Switches(**EVERYTHING)
+    weights, sizes = choose_weights(shape.features)
+    batch = {
+        name: tensor.cuda() if tensor.is_floating_point() else tensor.cuda().int()
+        for name, tensor in make_batch(shape, 0).items()
+    }
+    atoms = as_atoms(batch)
+    ready = engine.ready_weights(switches, weights, sizes, atoms.positions.device)
+    find, _ = engine.choose_finder(switches, atoms, neighbours.plan_list(atoms, sizes.cutoff))
+    count, filters = len(atoms.numbers), pack_filter(ready["filter.weight"], ready["filter.bias"], sizes.layers)
+    forward, adjoint = time_messages(filters, sizes, find(atoms), default_launches(count, sizes.features))
+    tiles = time_tiles(ready, sizes, count, engine.choose_products(switches))
+    for name, times in {"message": forward, "adjoint": adjoint, **tiles}.items():
+        for launch, seconds in sorted(times.items(), key=lambda entry: entry[1]):
+            print(f"{case} {name} {seconds * 1e6:.1f} us {launch}", flush=True)
+
+
+if __name__ == "__main__":
+    for case in sys.argv[1:]:
+        print_times(case)

@@ -15,7 +15,7 @@ What an edge gives to all layers
     radial.edge_records(r, row_ptr, sizes, slopes=True) -> (record (E, K + 4), slope (E, K + 2))
     table.build_table(filters, sizes, knots) -> (L, 2 knots, 3F);  table.table_records(r, row_ptr, sizes, knots) -> ((E, 8), (E, 6))
 
-Messages (`filters` is one layer of pack_filter or of build_table; launches: FORWARD_LAUNCHES, ADJOINT_LAUNCHES, choose_launch)
+Messages (what a turn over a row reads: turns.py; `filters` is one layer of pack_filter or of build_table; launches: FORWARD_LAUNCHES, ADJOINT_LAUNCHES, choose_launch)
     message.pack_filter(weight (L * 3F, K), bias (L * 3F,), layers) -> (L, K + 1, 3F)
     message.message(q (A, F), mu (A, 3, F) | None, x (A, 3F), record, row_ptr, j, filters, launch) -> (q, mu), new tensors
     adjoint.new_pulls(E, F, A, device, launch) -> (P, E, 3)

@@ -27,20 +27,28 @@ from phasewise.workloads.painn.triton.message import (
     check_launch,
     choose_launch,
     combine_plain,
-    contract,
     direction_plain,
     is_table,
+    receivers,
+)
+from phasewise.workloads.painn.triton.turns import (
+    add_scaled,
+    anew,
+    contract,
+    load_direction,
     load_filter,
     load_neighbours,
     load_pairs,
+    load_turn,
     look_up,
-    receivers,
+    make_zeros,
 )
 
 # what there is to choose from: the first is for few atoms, the second for many
 ADJOINT_LAUNCHES = (
     RowLaunch(block=32, rows=1, unroll=4), RowLaunch(), RowLaunch(block=32), RowLaunch(block=128, unroll=1, warps=4),
     RowLaunch(ahead=True), RowLaunch(unroll=1, ahead=True),
+    RowLaunch(streamed=True), RowLaunch(unroll=4, streamed=True), RowLaunch(rows=1, unroll=4, streamed=True),
 )  # fmt: skip
 
 
@@ -88,7 +96,7 @@ def message_adjoint(
             xbar, mubar_out, pulls, qbar, mubar, qbar if first else mu.contiguous(), x, record.view(torch.int64),
             slope.view(torch.int64), row_ptr, j, filters, atoms, pulls.shape[1], x.stride(0), qbar.stride(0),
             COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows,
-            UNROLL=launch.unroll, AHEAD=launch.ahead, HAS_MU=not first, ADD=add, num_warps=launch.warps,
+            UNROLL=launch.unroll, AHEAD=launch.ahead, STREAMED=launch.streamed and not is_table(record), HAS_MU=not first, ADD=add, num_warps=launch.warps,
         )  # fmt: skip
     return None if first else (xbar, mubar_out)
 
@@ -121,6 +129,39 @@ def message_adjoint_plain(
 
 
 @triton.jit
+def load_inverse(steep, valid, COUNT: tl.constexpr, MASKED: tl.constexpr):
+    """1/d of one edge: the number behind the first COUNT of its slope."""
+    first: tl.constexpr = COUNT // 2
+    numbers = load_pairs(steep + first, valid, 1, MASKED)
+    at: tl.constexpr = COUNT - 2 * first
+    return numbers[at]
+
+
+@triton.jit
+def stream_both(
+    base, steep, at, begin, end, COUNT: tl.constexpr, PAIRS: tl.constexpr, SLOPES: tl.constexpr, FEATURES: tl.constexpr,
+    BLOCK: tl.constexpr, UNROLL: tl.constexpr, HAS_MU: tl.constexpr,
+):  # fmt: skip
+    """The three parts of the filter and of its slope for each edge of a turn: a row of `at` is read once for all of them."""
+    q, r, m = make_zeros(BLOCK, UNROLL), make_zeros(BLOCK, UNROLL), make_zeros(BLOCK, UNROLL)
+    d_q, d_r, d_m = q, r, m
+    for pair in tl.static_range((COUNT + 1) // 2):
+        numbers = load_turn(base, pair, begin, end, PAIRS, UNROLL, UNROLL > 1)
+        changes = load_turn(steep, pair, begin, end, SLOPES, UNROLL, UNROLL > 1)
+        for which in tl.static_range(2):
+            if 2 * pair + which < COUNT:
+                row = at + (2 * pair + which) * (3 * FEATURES)
+                one = tl.load(row)
+                q, d_q = add_scaled(q, numbers, which, one, UNROLL), add_scaled(d_q, changes, which, one, UNROLL)
+                one = tl.load(row + FEATURES)
+                r, d_r = add_scaled(r, numbers, which, one, UNROLL), add_scaled(d_r, changes, which, one, UNROLL)
+                if HAS_MU:
+                    one = tl.load(row + 2 * FEATURES)
+                    m, d_m = add_scaled(m, numbers, which, one, UNROLL), add_scaled(d_m, changes, which, one, UNROLL)
+    return (q, r, m), (d_q, d_r, d_m)
+
+
+@triton.jit
 def sum_three(a, b, c, d, e, f):
     """Three sums at once: their shuffles hide each other's latency."""
     return a + d, b + e, c + f
@@ -130,15 +171,17 @@ def sum_three(a, b, c, d, e, f):
 def message_adjoint_kernel(
     xbar, mubar_out, pulls, qbar, mubar, mu, x, record, slope, row_ptr, j, filters, atoms, edges, stride_x, stride_q,
     COUNT: tl.constexpr, TABLE: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-    UNROLL: tl.constexpr, AHEAD: tl.constexpr, HAS_MU: tl.constexpr, ADD: tl.constexpr,
+    UNROLL: tl.constexpr, AHEAD: tl.constexpr, STREAMED: tl.constexpr, HAS_MU: tl.constexpr, ADD: tl.constexpr,
 ):  # fmt: skip
     """ROWS senders, BLOCK features."""
+    PAIRS: tl.constexpr = (COUNT + 4) // 2
+    SLOPES: tl.constexpr = (COUNT + 2) // 2
     first = tl.program_id(0) * ROWS
     # offsets are 64 bits wide; loop counters are plain ints in the interpreter, so they are added to this
     wide = tl.full((), 0, tl.int64)
     f = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     pulls += tl.program_id(1).to(tl.int64) * edges * 3
-    if not TABLE:
+    if not TABLE and not STREAMED:
         w_q, w_r, w_m = load_filter(filters + f, COUNT, FEATURES, HAS_MU)
     for row in range(first, tl.minimum(first + ROWS, atoms)):
         start = tl.load(row_ptr + row)
@@ -173,8 +216,9 @@ def message_adjoint_kernel(
                 # an edge past the end has records of zeros
                 valid = e < end
                 receiver = others[step]
-                records += (load_pairs(record + (wide + e) * ((COUNT + 4) // 2), valid, (COUNT + 4) // 2, UNROLL > 1),)
-                slopes += (load_pairs(slope + (wide + e) * ((COUNT + 2) // 2), valid, (COUNT + 2) // 2, UNROLL > 1),)
+                if not STREAMED:
+                    records += (load_pairs(record + (wide + e) * PAIRS, valid, PAIRS, UNROLL > 1),)
+                    slopes += (load_pairs(slope + (wide + e) * SLOPES, valid, SLOPES, UNROLL > 1),)
                 from_q += (tl.load(qbar + receiver * stride_q + f),)
                 at = mubar + receiver * (3 * FEATURES) + f
                 from_x += (tl.load(at),)
@@ -187,20 +231,34 @@ def message_adjoint_kernel(
                         tl.load(at + 1, mask=valid, other=0.0),
                         tl.load(at + 2, mask=valid, other=0.0),
                     )
+            if STREAMED:
+                base, steep = record + (wide + e0) * PAIRS, slope + (wide + e0) * SLOPES
+                filters_e, slopes_e = stream_both(
+                    base, steep, anew(filters + f, e0, FEATURES), e0, end, COUNT, PAIRS, SLOPES, FEATURES, BLOCK, UNROLL,
+                    HAS_MU,
+                )  # fmt: skip
             for step in tl.static_range(UNROLL):
-                if TABLE:
-                    w_q, w_r, w_m = look_up(filters, f, records[step], COUNT, FEATURES, HAS_MU)
-                u_x, u_y, u_z = records[step][COUNT], records[step][COUNT + 1], records[step][COUNT + 2]
-                inverse = slopes[step][COUNT]
+                if STREAMED:
+                    valid = e0 + step < end
+                    v_q, v_r, v_m = filters_e[0][step], filters_e[1][step], filters_e[2][step]
+                    d_q, d_r, d_m = slopes_e[0][step], slopes_e[1][step], slopes_e[2][step]
+                    u_x, u_y, u_z = load_direction(base + step * PAIRS, valid, COUNT, UNROLL > 1)
+                    inverse = load_inverse(steep + step * SLOPES, valid, COUNT, UNROLL > 1)
+                else:
+                    if TABLE:
+                        w_q, w_r, w_m = look_up(filters, f, records[step], COUNT, FEATURES, HAS_MU)
+                    v_q, v_r = contract(records[step], w_q, COUNT), contract(records[step], w_r, COUNT)
+                    d_q, d_r = contract(slopes[step], w_q, COUNT), contract(slopes[step], w_r, COUNT)
+                    v_m = contract(records[step], w_m, COUNT) if HAS_MU else v_r
+                    d_m = contract(slopes[step], w_m, COUNT) if HAS_MU else d_r
+                    u_x, u_y, u_z = records[step][COUNT], records[step][COUNT + 1], records[step][COUNT + 2]
+                    inverse = slopes[step][COUNT]
                 n_r = -(from_x[step] * u_x + from_y[step] * u_y + from_z[step] * u_z)
-                g = contract(slopes[step], w_q, COUNT) * (x_q * from_q[step])
-                g += contract(slopes[step], w_r, COUNT) * (x_r * n_r)
-                v_r = contract(records[step], w_r, COUNT)
+                g = d_q * (x_q * from_q[step]) + d_r * (x_r * n_r)
                 if HAS_MU:
                     n_m = from_x[step] * mu_x + from_y[step] * mu_y + from_z[step] * mu_z
-                    g += contract(slopes[step], w_m, COUNT) * (x_m * n_m)
-                    v_m = contract(records[step], w_m, COUNT)
-                    sum_q += contract(records[step], w_q, COUNT) * from_q[step]
+                    g += d_m * (x_m * n_m)
+                    sum_q += v_q * from_q[step]
                     sum_r += v_r * n_r
                     sum_m += v_m * n_m
                     gate = v_m * x_m

@@ -18,6 +18,16 @@ import triton.language as tl
 from torch import Tensor
 
 from phasewise.workloads.painn.triton.device import blocks, has_kernels
+from phasewise.workloads.painn.triton.turns import (
+    anew,
+    contract,
+    load_direction,
+    load_filter,
+    load_neighbours,
+    load_pairs,
+    look_up,
+    stream_filter,
+)
 
 
 @dataclass(frozen=True)
@@ -30,12 +40,16 @@ class RowLaunch:
     warps: int = 1
     # who the next edges come from is read a turn ahead: where from is known when their turn begins, for a register an edge
     ahead: bool = False
+    # the filter is read anew in each turn, once for all of its edges, and does not stay in registers: there is room for more edges
+    streamed: bool = False
 
 
 # what there is to choose from: the first is for few atoms (many programs), the second for many (few loads of the filter)
 FORWARD_LAUNCHES = (
     RowLaunch(block=32, rows=1, unroll=4), RowLaunch(), RowLaunch(unroll=1), RowLaunch(block=128, warps=4),
     RowLaunch(ahead=True), RowLaunch(unroll=1, ahead=True),
+    RowLaunch(unroll=4, streamed=True), RowLaunch(unroll=4, ahead=True, streamed=True),
+    RowLaunch(rows=1, unroll=4, streamed=True),
 )  # fmt: skip
 # fewer receivers than this leave multiprocessors idle if a program takes four
 MANY_ATOMS = 2048
@@ -81,7 +95,7 @@ def message(
             q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, record.view(torch.int64),
             row_ptr, j, filters, atoms, x.stride(0),
             COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows, UNROLL=launch.unroll,
-            AHEAD=launch.ahead, HAS_MU=mu is not None, num_warps=launch.warps,
+            AHEAD=launch.ahead, STREAMED=launch.streamed and not is_table(record), HAS_MU=mu is not None, num_warps=launch.warps,
         )  # fmt: skip
     return q_out, mu_out
 
@@ -141,83 +155,19 @@ def direction_plain(record: Tensor) -> Tensor:
     return record[:, basis_size(record) :][:, :3]
 
 
-@triton.jit
-def load_columns(base, stride, COUNT: tl.constexpr):
-    """COUNT rows of a matrix, one block of columns each, as a tuple that stays in registers."""
-    columns = ()
-    for n in tl.static_range(COUNT):
-        columns += (tl.load(base + n * stride),)
-    return columns
-
-
-@triton.jit
-def load_filter(base, COUNT: tl.constexpr, FEATURES: tl.constexpr, HAS_MU: tl.constexpr):
-    """COUNT rows of the three parts of a filter; without mu its part is not read."""
-    q = load_columns(base, 3 * FEATURES, COUNT)
-    r = load_columns(base + FEATURES, 3 * FEATURES, COUNT)
-    m = load_columns(base + 2 * FEATURES, 3 * FEATURES, COUNT if HAS_MU else 0)
-    return q, r, m
-
-
-@triton.jit
-def look_up(filters, f, record, COUNT: tl.constexpr, FEATURES: tl.constexpr, HAS_MU: tl.constexpr):
-    """The rows of a table that one edge combines: its record ends with the number of the first of them."""
-    row = record[COUNT + 3].to(tl.int64)
-    return load_filter(filters + row * (3 * FEATURES) + f, COUNT, FEATURES, HAS_MU)
-
-
-@triton.jit
-def load_pairs(base, valid, COUNT: tl.constexpr, MASKED: tl.constexpr):
-    """2 COUNT floats of one edge, the same for all threads, through 8-byte loads; 0 where there is no edge."""
-    numbers = ()
-    for n in tl.static_range(COUNT):
-        # an if, since the branch that is not taken must not be compiled
-        if MASKED:  # noqa: SIM108
-            two = tl.load(base + n, mask=valid, other=0)
-        else:
-            two = tl.load(base + n)
-        numbers += (
-            two.to(tl.int32).to(tl.float32, bitcast=True),
-            (two >> 32).to(tl.int32).to(tl.float32, bitcast=True),
-        )
-    return numbers
-
-
-@triton.jit
-def load_neighbours(j, begin, end, row, UNROLL: tl.constexpr, MASKED: tl.constexpr):
-    """The other ends of the edges of one turn; an edge past the end reads its own row."""
-    found = ()
-    for step in tl.static_range(UNROLL):
-        # an if, since the branch that is not taken must not be compiled
-        if MASKED:  # noqa: SIM108
-            one = tl.load(j + begin + step, mask=begin + step < end, other=row)
-        else:
-            one = tl.load(j + begin + step)
-        found += (one.to(tl.int64),)
-    return found
-
-
-@triton.jit
-def contract(numbers, columns, COUNT: tl.constexpr):
-    """sum_n numbers_n columns_n: the filter at one distance."""
-    total = columns[0] * numbers[0]
-    for n in tl.static_range(1, COUNT):
-        total += columns[n] * numbers[n]
-    return total
-
-
 @triton.jit(do_not_specialize=["atoms"])
 def message_kernel(
     q_out, mu_out, q, mu, x, record, row_ptr, j, filters, atoms, stride_x,
     COUNT: tl.constexpr, TABLE: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-    UNROLL: tl.constexpr, AHEAD: tl.constexpr, HAS_MU: tl.constexpr,
+    UNROLL: tl.constexpr, AHEAD: tl.constexpr, STREAMED: tl.constexpr, HAS_MU: tl.constexpr,
 ):  # fmt: skip
     """ROWS receivers, BLOCK features."""
+    PAIRS: tl.constexpr = (COUNT + 4) // 2
     first = tl.program_id(0) * ROWS
     # offsets are 64 bits wide; loop counters are plain ints in the interpreter, so they are added to this
     wide = tl.full((), 0, tl.int64)
     f = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    if not TABLE:
+    if not TABLE and not STREAMED:
         w_q, w_r, w_m = load_filter(filters + f, COUNT, FEATURES, HAS_MU)
     for row in range(first, tl.minimum(first + ROWS, atoms)):
         start = tl.load(row_ptr + row)
@@ -237,9 +187,8 @@ def message_kernel(
             for step in tl.static_range(UNROLL):
                 e = e0 + step
                 # an edge past the end has a record of zeros
-                numbers += (
-                    load_pairs(record + (wide + e) * ((COUNT + 4) // 2), e < end, (COUNT + 4) // 2, UNROLL > 1),
-                )
+                if not STREAMED:
+                    numbers += (load_pairs(record + (wide + e) * PAIRS, e < end, PAIRS, UNROLL > 1),)
                 sender = senders[step]
                 at = x + sender * stride_x + f
                 from_q += (tl.load(at),)
@@ -250,17 +199,28 @@ def message_kernel(
                     from_x += (tl.load(at),)
                     from_y += (tl.load(at + FEATURES),)
                     from_z += (tl.load(at + 2 * FEATURES),)
+            if STREAMED:
+                base = record + (wide + e0) * PAIRS
+                filter_q, filter_r, filter_m = stream_filter(
+                    base, anew(filters + f, e0, FEATURES), e0, end, COUNT, PAIRS, FEATURES, BLOCK, UNROLL, HAS_MU
+                )
             for step in tl.static_range(UNROLL):
-                record_e = numbers[step]
-                if TABLE:
-                    w_q, w_r, w_m = look_up(filters, f, record_e, COUNT, FEATURES, HAS_MU)
-                sum_q += contract(record_e, w_q, COUNT) * from_q[step]
-                m_r = contract(record_e, w_r, COUNT) * from_r[step]
-                sum_x += m_r * record_e[COUNT]
-                sum_y += m_r * record_e[COUNT + 1]
-                sum_z += m_r * record_e[COUNT + 2]
+                if STREAMED:
+                    v_q, v_r, v_m = filter_q[step], filter_r[step], filter_m[step]
+                    u = load_direction(base + step * PAIRS, e0 + step < end, COUNT, UNROLL > 1)
+                else:
+                    if TABLE:
+                        w_q, w_r, w_m = look_up(filters, f, numbers[step], COUNT, FEATURES, HAS_MU)
+                    v_q, v_r = contract(numbers[step], w_q, COUNT), contract(numbers[step], w_r, COUNT)
+                    v_m = contract(numbers[step], w_m, COUNT) if HAS_MU else v_r
+                    u = (numbers[step][COUNT], numbers[step][COUNT + 1], numbers[step][COUNT + 2])
+                sum_q += v_q * from_q[step]
+                m_r = v_r * from_r[step]
+                sum_x += m_r * u[0]
+                sum_y += m_r * u[1]
+                sum_z += m_r * u[2]
                 if HAS_MU:
-                    m_m = contract(record_e, w_m, COUNT) * from_m[step]
+                    m_m = v_m * from_m[step]
                     sum_x += m_m * from_x[step]
                     sum_y += m_m * from_y[step]
                     sum_z += m_m * from_z[step]
