@@ -104,20 +104,38 @@ def test_the_summary_has_the_columns_that_were_asked_for(documents: dict[str, st
     assert [title for title in titles if title in wanted] == wanted
 
 
-def test_a_phase_that_is_not_for_a_case_is_named_below_its_table() -> None:
-    records = make_records()
+def leave_out(records: RunRecords, phase: str, cases: int) -> RunRecords:
+    """The same run, with a phase that is not for the first so many cases."""
     assert records.analysis is not None
     apart = Verdict(status=Status.SKIPPED, reason=Reason.CASE_NOT_CHOSEN)
-    first, *others = records.analysis.cases
-    rows = tuple(
-        msgspec.structs.replace(row, verdict=apart) if row.phase == "channels-last" else row for row in first.rows
+    changed = tuple(
+        msgspec.structs.replace(
+            case,
+            rows=tuple(msgspec.structs.replace(row, verdict=apart) if row.phase == phase else row for row in case.rows),
+        )
+        for case in records.analysis.cases[:cases]
     )
-    cases = (msgspec.structs.replace(first, rows=rows), *others)
-    changed = replace(records, analysis=msgspec.structs.replace(records.analysis, cases=cases))
+    rest = records.analysis.cases[cases:]
+    return replace(records, analysis=msgspec.structs.replace(records.analysis, cases=(*changed, *rest)))
+
+
+def test_a_phase_that_is_not_for_a_case_is_named_below_its_table() -> None:
+    records = make_records()
+    changed = leave_out(records, "channels-last", 1)
     told, before = (render_markdown(make_pages(one)[0]) for one in (changed, records))
     assert "Phases that are not for this case: channels-last." in told and "not for this case" not in before
     rows_in = [text.count("| [`03-channels-last`](") for text in (told, before)]
     assert rows_in[0] == rows_in[1] - 1
+
+
+@pytest.mark.parametrize(("left_out", "case"), [(0, 0), (1, 1), (2, 0)])
+def test_a_phase_is_told_at_a_glance_in_the_first_case_that_it_is_for(left_out: int, case: int) -> None:
+    records = leave_out(make_records(), "channels-last", left_out)
+    assert len(records.cases) == 2
+    page = next(page for page in make_pages(records) if page.name == "week-1")
+    row = next(line for line in render_markdown(page).splitlines() if line.startswith("| [`03-channels-last`]"))
+    assert row.split(" | ")[1] == f"`{records.cases[case].case}`"
+    assert ("Skipped" in row) == (left_out == 2)
 
 
 def test_every_phase_stands_on_the_page_of_its_part(pages: dict[str, Page]) -> None:

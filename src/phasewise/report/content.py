@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from phasewise.records.plan import StoryPhase
+from phasewise.records.verdict import Reason
 from phasewise.report import format as show
 from phasewise.report import sentences
-from phasewise.report.blocks import Block, Link, Page, Paragraph, Section, Table, code, columns
-from phasewise.report.load import RunRecords
+from phasewise.report.blocks import Block, Inline, Link, Page, Paragraph, Section, Table, code, columns
+from phasewise.report.load import RunRecords, row_of
 from phasewise.report.sections.advice import tell_findings, tell_ledger
 from phasewise.report.sections.common import level_cell, part_pages, phase_link
 from phasewise.report.sections.exports import tell_exports
@@ -77,17 +78,22 @@ def _overview(records: RunRecords, part: str | None, phases: tuple[StoryPhase, .
     ]
     if targets:
         blocks.append(criteria_table("Targets of this part", targets))
-    rows = []
-    for phase in phases:
-        row = next((row for case in records.cases for row in case.rows if row.variant == phase.variant), None)
-        rows.append(
-            (
-                phase_link(records, phase.variant),
-                show.ratio_range(phase.documented),
-                show.ratio_interval(row.verdict.over_parent) if row else show.NOTHING,
-                sentences.sentence(row.verdict, row.parent) if row else "No outcome yet.",
-            )
-        )
-    titles = columns("Phase", "#Documented", "#Over the parent", "Verdict")
-    blocks.append(Table("The phases in order, headline case", titles, tuple(rows)))
+    titles = columns("Phase", "Case", "#Documented", "#Over the parent", "Verdict")
+    rows = tuple(_glance(records, phase) for phase in phases)
+    blocks.append(Table("The phases in order, each in the first case that it is for", titles, rows))
     return Section("overview", "Overview", tuple(blocks))
+
+
+def _glance(records: RunRecords, phase: StoryPhase) -> tuple[Inline, ...]:
+    """A phase in one row."""
+    told = [(case.case, row) for case in records.cases if (row := row_of(case, phase.variant)) is not None]
+    # where it is for no case, the first says why
+    chosen = [(case, row) for case, row in told if row.verdict.reason is not Reason.CASE_NOT_CHOSEN]
+    case, row = next(iter([*chosen, *told]), ("", None))
+    return (
+        phase_link(records, phase.variant),
+        code(case) if case else show.NOTHING,
+        show.ratio_range(phase.documented),
+        show.ratio_interval(row.verdict.over_parent) if row else show.NOTHING,
+        sentences.sentence(row.verdict, row.parent) if row else "No outcome yet.",
+    )
