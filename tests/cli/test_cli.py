@@ -54,6 +54,7 @@ def call(folder, *arguments, **environment):
 
 def test_workers_keep_their_bytecode_where_an_image_says_otherwise(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "imported.py").write_text("def show(payload): return payload\n")
     keep_bytecode()
     assert run_isolated("imported:show", 3, environment={"PYTHONPATH": str(tmp_path)}, folder=tmp_path) == 3

@@ -11,7 +11,7 @@ from phasewise.workloads.painn import tuning
 from phasewise.workloads.painn.engine import ready_weights
 from phasewise.workloads.painn.fused import Launches, default_launches, fitting_launches
 from phasewise.workloads.painn.fused_atoms import Tiles
-from phasewise.workloads.painn.phases import Switches
+from phasewise.workloads.painn.phases import CASES, Switches
 from phasewise.workloads.painn.triton import dense, message, update, update_adjoint
 from phasewise.workloads.painn.weights import choose_weights
 from workloads.painn import painn_kernel_cases as cases
@@ -67,3 +67,17 @@ def test_the_fastest_launch_of_each_message_is_taken(monkeypatch: pytest.MonkeyP
     found = tuning.tune_launches(filters, sizes, cases.plain_list(atoms, 18), default_launches(7, sizes.features))
     assert found == Launches(forward[2], adjoint[3])
     assert len(calls) == len(forward) + len(adjoint)
+
+
+@pytest.mark.parametrize("case", ["batch-4", "ice-1296"])
+def test_every_launch_is_printed_with_its_time(case: str, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    def time(call) -> float:
+        call()
+        return 2e-6
+
+    monkeypatch.setattr(tuning, "time_call", time)
+    tuning.print_times(case, CASES[case].tiny, torch.device("cpu"))
+    lines = capsys.readouterr().out.splitlines()
+    forward, adjoint = fitting_launches(64)
+    assert len(lines) == len(forward) + len(adjoint) + sum(map(len, KERNELS.values()))
+    assert lines[0] == f"{case} message 2.0 us {forward[0]}"

@@ -59,16 +59,16 @@ def split_weights(weights: Weights) -> Weights:
     return found
 
 
-def name_forms(precision: Products) -> tuple[str, str]:
-    """What the names of weights end in, for products with them and with them transposed."""
-    return (FORTH, BACK) if precision == "split" else ("weight", "weight")
+def choose_forms(products: Products) -> tuple[str, str, dict[str, Precision]]:
+    """What the names of weights end in, for products with them and with them transposed; and what the kernels are told of a whole one."""
+    return (FORTH, BACK, {}) if products == "split" else ("weight", "weight", {"precision": products})
 
 
-def fused_parts(precision: Products, tiles: Tiles = Tiles()) -> AtomParts:
-    """All dense parts in kernels that multiply with `precision`, or with weights that `split_weights` has split."""
-    forth, back = name_forms(precision)
-    onwards: dict[str, Any] = {"precision": precision, "launch": tiles.forth}
-    backwards: dict[str, Any] = {"precision": precision, "launch": tiles.back}
+def fused_parts(products: Products, tiles: Tiles = Tiles()) -> AtomParts:
+    """All dense parts in kernels that multiply in a precision, or with weights that `split_weights` has split."""
+    forth, back, how = choose_forms(products)
+    onwards: dict[str, Any] = {**how, "launch": tiles.forth}
+    backwards: dict[str, Any] = {**how, "launch": tiles.back}
 
     def context(q: Tensor, weights: Weights, layer: int, _: Any) -> tuple[Tensor, Tensor]:
         name = f"message.{layer}"
@@ -86,15 +86,13 @@ def fused_parts(precision: Products, tiles: Tiles = Tiles()) -> AtomParts:
         q: Tensor, mu: Tensor, weights: Weights, layer: int, epsilon: float, _: Any, last: bool
     ) -> tuple[Tensor, Tensor | None, Kept]:
         name = f"update.{layer}"
-        vu, norm, dot = mix(mu, weights[f"{name}.mix.{forth}"], epsilon, precision=precision, launch=tiles.mix)
+        vu, norm, dot = mix(mu, weights[f"{name}.mix.{forth}"], epsilon, launch=tiles.mix, **how)
         hidden, z = linear(
             q, weights[f"{name}.1.{forth}"], weights[f"{name}.1.bias"], second=norm, silu=True, **onwards
         )
         assert z is not None, "asked for with silu"
         second = weights[f"{name}.2.{forth}"], weights[f"{name}.2.bias"]
-        q, mu_after, gates = gate(
-            hidden, *second, q, None if last else mu, vu, dot, precision=precision, launch=tiles.gate
-        )
+        q, mu_after, gates = gate(hidden, *second, q, None if last else mu, vu, dot, launch=tiles.gate, **how)
         return q, mu_after, Kept(vu, dot, norm, z, gates)
 
     def update_adjoint(
@@ -108,8 +106,8 @@ def fused_parts(precision: Products, tiles: Tiles = Tiles()) -> AtomParts:
             kept.dot,
             kept.z,
             weights[f"{name}.2.{back}"],
-            precision=precision,
             launch=tiles.ungate,
+            **how,
         )
         both, _ = linear(zbar, weights[f"{name}.1.{back}"], transpose=True, residual=qbar, **backwards)
         below = unmix(
@@ -120,8 +118,8 @@ def fused_parts(precision: Products, tiles: Tiles = Tiles()) -> AtomParts:
             kept.vu,
             kept.norm,
             weights[f"{name}.mix.{back}"],
-            precision=precision,
             launch=tiles.unmix,
+            **how,
         )
         # rows of q and of its norm stand side by side: the message's adjoint wants them apart
         return both[:, :f].contiguous(), below

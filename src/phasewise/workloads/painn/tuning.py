@@ -10,16 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from phasewise import Shape
 from phasewise.kit.timing import make_timer
 from phasewise.workloads.painn import neighbours
 from phasewise.workloads.painn.data import as_atoms, make_batch
 from phasewise.workloads.painn.fused import FusedMessages, Launches, default_launches, fitting_launches
-from phasewise.workloads.painn.fused_atoms import Products, Tiles, name_forms
+from phasewise.workloads.painn.fused_atoms import Products, Tiles, choose_forms
 from phasewise.workloads.painn.layout import Edges, Sizes, Weights
 from phasewise.workloads.painn.phases import CASES, EVERYTHING, Switches
 from phasewise.workloads.painn.triton.dense import LINEAR_LAUNCHES, TileLaunch, choose_tile, linear
@@ -62,16 +63,16 @@ def time_messages(
     return {one: time_call(send(one)) for one in forward}, {one: time_call(pull(one)) for one in adjoint}
 
 
-def tune_tiles(weights: Weights, sizes: Sizes, atoms: int, precision: Products) -> Tiles:
+def tune_tiles(weights: Weights, sizes: Sizes, atoms: int, products: Products) -> Tiles:
     """The fastest tiles of each kernel of atoms, for so many of them; needs a GPU."""
-    times = time_tiles(weights, sizes, atoms, precision)
+    times = time_tiles(weights, sizes, atoms, products)
     default = weights["embedding"].new_empty(atoms, 0)
     return Tiles(**{name: fastest(found, choose_tile(tuple(found), default)) for name, found in times.items()})
 
 
-def time_tiles(weights: Weights, sizes: Sizes, atoms: int, precision: Products) -> dict[str, dict[TileLaunch, float]]:
+def time_tiles(weights: Weights, sizes: Sizes, atoms: int, products: Products) -> dict[str, dict[TileLaunch, float]]:
     """Seconds of each kernel of atoms, by tile; the kernels are named as in `Tiles`."""
-    forth, back = name_forms(precision)
+    forth, back, how = choose_forms(products)
     f, device, epsilon = sizes.features, weights["embedding"].device, sizes.epsilon
 
     def find(name: str, form: str) -> Tensor:
@@ -83,7 +84,6 @@ def time_tiles(weights: Weights, sizes: Sizes, atoms: int, precision: Products) 
     q, mu, x, vu, gates = fill(f), fill(3, f), fill(3 * f), fill(3, 2 * f), fill(2 * f)
     dense, wide, mixing = "update.0.1", "update.0.2", "update.0.mix"
     bias, wide_bias = find(dense, "bias"), find(wide, "bias")
-    how: dict[str, Any] = {"precision": precision}
     kernels: dict[str, tuple[tuple[TileLaunch, ...], Callable[..., object]]] = {
         "forth": (LINEAR_LAUNCHES, partial(linear, q, find(dense, forth), bias, second=q, silu=True, **how)),
         "back": (LINEAR_LAUNCHES, partial(linear, x, find("message.0.2", back), transpose=True, slope_at=q, **how)),
@@ -110,18 +110,15 @@ def time_call(call: Callable[[], object]) -> float:
     return median(time() for _ in range(REPEATS))
 
 
-def print_times(case: str) -> None:
-    """Microseconds of every launch in `case` at its full size, the fastest of each kernel first."""
-    from phasewise.workloads.painn import engine
+def print_times(case: str, shape: Shape, device: torch.device) -> None:
+    """Microseconds of every launch for systems of this shape, the fastest of each kernel first."""
+    # the engine itself asks this module
+    from phasewise.workloads.painn import engine, program
 
-    shape, switches = CASES[case].full, Switches(**EVERYTHING)
+    switches = Switches(**EVERYTHING)
     weights, sizes = choose_weights(shape.features)
-    batch = {
-        name: tensor.cuda() if tensor.is_floating_point() else tensor.cuda().int()
-        for name, tensor in make_batch(shape, 0).items()
-    }
-    atoms = as_atoms(batch)
-    ready = engine.ready_weights(switches, weights, sizes, atoms.positions.device)
+    atoms = as_atoms(program.to_device(make_batch(shape, 0), device))
+    ready = engine.ready_weights(switches, weights, sizes, device)
     find, _ = engine.choose_finder(switches, atoms, neighbours.plan_list(atoms, sizes.cutoff))
     count, filters = len(atoms.numbers), pack_filter(ready["filter.weight"], ready["filter.bias"], sizes.layers)
     forward, adjoint = time_messages(filters, sizes, find(atoms), default_launches(count, sizes.features))
@@ -132,5 +129,5 @@ def print_times(case: str) -> None:
 
 
 if __name__ == "__main__":
-    for case in sys.argv[1:]:
-        print_times(case)
+    for chosen in sys.argv[1:]:
+        print_times(chosen, CASES[chosen].full, torch.device("cuda"))
