@@ -27,7 +27,7 @@ def draw(*size: int, seed: int) -> Tensor:
     return torch.randn(*size, generator=torch.Generator().manual_seed(seed))
 
 
-def decode(one_kernel: bool, chosen: sampling.Sampling) -> dict[str, float | bool]:
+def decode(chosen: sampling.Sampling) -> dict[str, float | bool]:
     """Two tokens by kernels after one by PyTorch, against three by PyTorch."""
     weights = draw_weights(SHAPE)
     forward = Forward(weights=weights)
@@ -39,7 +39,7 @@ def decode(one_kernel: bool, chosen: sampling.Sampling) -> dict[str, float | boo
     found = shared.make_buffers(forward, SIZES)
     shared.begin(forward, found, prompts, lengths, uniforms, chosen, sampling.sample)
     space = make_workspace(weights, SIZES, CPU, 1)
-    launch = Launch(columns=16, head_columns=32, split=2, block=16, keys=16, pdl=False, one_kernel=one_kernel)
+    launch = Launch(columns=16, head_columns=32, split=2, block=16, keys=16, pdl=False)
     for _ in range(SIZES.tokens - 1):
         launch_token(weights, found, space, SIZES, chosen, launch, 1)
     used = SIZES.tokens - 1
@@ -73,9 +73,8 @@ def diversity(groups: int, n: int, width: int) -> dict[str, float]:
 def main() -> None:
     """Measure all cases."""
     found = {
-        "decode graph": decode(False, sampling.Sampling()),
-        "decode one kernel": decode(True, sampling.Sampling()),
-        "decode greedy": decode(False, sampling.GREEDY),
+        "decode sampled": decode(sampling.Sampling()),
+        "decode greedy": decode(sampling.GREEDY),
         "sample peaked": sample(193, 8.0, 0.9),
         "sample flat": sample(300, 0.01, 0.9),
         "sample greedy": sample(77, 3.0, 0.0),

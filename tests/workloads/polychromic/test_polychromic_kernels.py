@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from phasewise.workloads.polychromic import diversity_cuda, sampling, shared
+from phasewise.workloads.polychromic import cuda_library, decode_cuda, diversity_cuda, sampling, shared
 from phasewise.workloads.polychromic.diversity import diversity_broadcast
 from phasewise.workloads.polychromic.sampler import choose_split
+from phasewise.workloads.polychromic.weights import ModelShape
 from workloads.interpreted import interpret
 
 INTS, FLOATS = "*i64", "*fp32"
@@ -23,7 +24,7 @@ def interpreted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str,
     return interpret(tmp_path_factory, "workloads.polychromic.interpret_polychromic")
 
 
-@pytest.mark.parametrize("name", ["decode graph", "decode one kernel", "decode greedy"])
+@pytest.mark.parametrize("name", ["decode sampled", "decode greedy"])
 def test_tokens_log_probabilities_and_caches_are_those_of_the_plain_loop(interpreted, name: str) -> None:
     case = interpreted[name]
     assert case["same"]
@@ -74,18 +75,12 @@ KERNELS = {
         {"x": FLOATS, "tokens": INTS, "embedding": "H", "at": INTS, "counters": "*i32"},
         {"D": 576, "ROWS": 16, "BLOCK": 128, "COUNTERS": 16, "PDL": None}, 8,
     ),
-    "all_layers_kernel": (
-        {"x": FLOATS, "q": "H", "attended": "H", "inner": "H", "prompt_k": "H", "prompt_v": "H", "own_k": "H", "own_v": "H",
-         "qkv": "H", "out": "H", "gate_up": "H", "down": "H", "norm_attention": "H", "norm_inner": "H", "cosines": FLOATS,
-         "sines": FLOATS, "lengths": INTS, "at": INTS, "counter": "*i32"},
-        {"D": 576, "F": 1536, **HEADS, **CUT, "PAIRS": 16, "COLUMNS": 16, "QUERIES": 16, "KEYS": 64, "PROGRAMS": 132, "AHEAD": True}, 8,
-    ),
     "sample_kernel": (
         {"tokens": INTS, "chosen": FLOATS, "logits": FLOATS, "uniforms": FLOATS, "at": INTS, "scratch": FLOATS, "counters": "*i32"},
-        {"BLOCK": 2048, "SPLITS": 2, "PDL": None}, 4,
+        {"BLOCK": 8192, "SPLITS": 8, "PDL": None}, 8,
     ),
     "diversity_kernel": (
-        {"score": FLOATS, "marginals": FLOATS, "e": FLOATS}, {"NEEDS_REST": True, "REPLIES": 16, "WIDTH": 512}, 4
+        {"score": FLOATS, "marginals": FLOATS, "e": FLOATS}, {"NEEDS_REST": True, "REPLIES": 16, "WIDTH": 512}, 1
     ),
 }  # fmt: skip
 # shared memory that a block may have: CUDA C programming guide, table of technical specifications
@@ -98,9 +93,9 @@ def compile_kernel(name: str, capability: int):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from phasewise.workloads.polychromic import all_layers, diversity_triton, layer_kernels, sampler
+    from phasewise.workloads.polychromic import diversity_triton, layer_kernels, sampler
 
-    owner = next(m for m in (layer_kernels, all_layers, sampler, diversity_triton) if hasattr(m, name))
+    owner = next(m for m in (layer_kernels, sampler, diversity_triton) if hasattr(m, name))
     kernel, (pointers, constants, warps) = getattr(owner, name), KERNELS[name]
     overlaps = capability >= 90
     constants = {key: overlaps if value is None else value for key, value in constants.items()}
@@ -119,7 +114,7 @@ def compile_kernel(name: str, capability: int):
     at = {n: (i,) for i, n in enumerate(kernel.arg_names)}
     aligned = {at[n]: [["tt.divisibility", 16]] for n in pointers}
     source = ASTSource(kernel, signature, {at[n]: value for n, value in constants.items()}, aligned)
-    options = {"num_warps": warps, **({"num_stages": 1} if name == "all_layers_kernel" else {})}
+    options = {"num_warps": warps}
     if overlaps and "PDL" in constants:
         options["launch_pdl"] = True
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
@@ -144,17 +139,33 @@ def test_a_kernel_compiles_for_older_gpus(name: str, capability: int) -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
-def test_the_cuda_library_builds_and_holds_its_function(tmp_path: Path) -> None:
-    import ctypes
-
-    diversity_cuda.build("sm_90", tmp_path / "library.so")
-    assert ctypes.CDLL(str(tmp_path / "library.so")).polychromic_diversity
+@pytest.mark.parametrize(
+    ("source", "constants", "function"),
+    [
+        (diversity_cuda.SOURCE, {}, "polychromic_diversity"),
+        (decode_cuda.SOURCE, {"WIDTH": 576, "HEADS": 9, "GROUPS": 3, "INNER": 1536}, "polychromic_layers"),
+        # one query head a key head, sizes that no number of warps divides
+        (decode_cuda.SOURCE, {"WIDTH": 224, "HEADS": 2, "GROUPS": 2, "INNER": 416}, "polychromic_layers"),
+    ],
+)
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_a_cuda_library_builds_and_holds_its_function(
+    tmp_path: Path, source: Path, constants: dict[str, int], function: str, architecture: str
+) -> None:
+    cuda_library.build(source, architecture, tmp_path / "library.so", constants)
+    assert getattr(cuda_library.open_library(tmp_path / "library.so"), function)
 
 
 def test_without_a_compiler_the_reason_names_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diversity_cuda.shutil, "which", lambda *_, **__: None)
-    with pytest.raises(diversity_cuda.NotBuilt, match="nvcc is not on the PATH; install"):
-        diversity_cuda.build("sm_90", tmp_path / "library.so")
+    monkeypatch.setattr(cuda_library.shutil, "which", lambda *_, **__: None)
+    with pytest.raises(cuda_library.NotBuilt, match="nvcc is not on the PATH; install"):
+        cuda_library.build(diversity_cuda.SOURCE, "sm_90", tmp_path / "library.so")
+
+
+def test_what_is_no_library_is_refused_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "broken.so").write_text("no library")
+    with pytest.raises(cuda_library.NotBuilt, match="broken.so cannot be loaded"):
+        cuda_library.open_library(tmp_path / "broken.so")
 
 
 def test_without_a_gpu_the_closed_form_answers_with_the_reason() -> None:
@@ -197,12 +208,9 @@ def test_on_a_gpu_sampled_tokens_are_those_of_their_uniform_numbers(rows: int, v
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("one_kernel", [False, True])
 @pytest.mark.parametrize("pdl", [False, True])
 @pytest.mark.parametrize("name", ["tiny", "smollm2"])
-def test_on_a_gpu_greedy_tokens_in_float32_are_those_of_the_plain_loop_and_repeat(
-    name: str, one_kernel: bool, pdl: bool
-) -> None:
+def test_on_a_gpu_greedy_tokens_in_float32_are_those_of_the_plain_loop_and_repeat(name: str, pdl: bool) -> None:
     from phasewise.workloads.polychromic.decoder import Decoder, Launch
     from phasewise.workloads.polychromic.llama import Forward
     from phasewise.workloads.polychromic.replies import generate_growing
@@ -217,10 +225,69 @@ def test_on_a_gpu_greedy_tokens_in_float32_are_those_of_the_plain_loop_and_repea
         weights,
         sizes,
         sampling.GREEDY,
-        Launch(block=16, keys=32, head_columns=32, pdl=pdl, one_kernel=one_kernel, burst=4),
+        Launch(block=16, keys=32, head_columns=32, pdl=pdl, burst=4),
     )
     assert not decoder.fallbacks
     with torch.no_grad():
         wanted = generate_growing(Forward(weights=weights), prompts, lengths, uniforms, sampling.GREEDY, 6)
     for _ in range(2):
         assert torch.equal(decoder.generate(prompts, lengths, uniforms).tokens_RT, wanted.tokens_RT)
+
+
+# two layers with heads of 64: three query heads a key head, and one; sizes that no number of warps divides
+RAW_SHAPES = {
+    "grouped": ModelShape(layers=2, width=576, heads=9, kv_heads=3, head=64, inner=1536, vocabulary=1003, tied=False),
+    "odd": ModelShape(layers=2, width=224, heads=2, kv_heads=2, head=64, inner=416, vocabulary=193),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
+@pytest.mark.parametrize("pdl", [False, True])
+@pytest.mark.parametrize(("prompts", "replies", "length", "tokens"), [(2, 3, 20, 9), (1, 1, 1, 3), (7, 9, 300, 20)])
+@pytest.mark.parametrize("name", RAW_SHAPES)
+def test_on_a_gpu_raw_cuda_leaves_the_logits_and_caches_of_the_plain_loop(
+    name: str, prompts: int, replies: int, length: int, tokens: int, pdl: bool
+) -> None:
+    from phasewise.workloads.polychromic.decoder import Decoder, Launch
+    from phasewise.workloads.polychromic.llama import Forward
+    from phasewise.workloads.polychromic.weights import draw_weights
+
+    weights = draw_weights(RAW_SHAPES[name]).to("cuda", torch.bfloat16)
+    exact = Forward(weights=weights.to("cuda", torch.float64))
+    sizes = shared.Sizes(prompts=prompts, replies=replies, prompt_length=length, tokens=tokens)
+    generator = torch.Generator().manual_seed(4)
+    batch = torch.randint(3, 193, (prompts, length), generator=generator).cuda()
+    lengths = torch.randint(1, length + 1, (prompts,), generator=generator).cuda()
+    uniforms = torch.rand(sizes.rows, tokens, generator=generator).cuda()
+    decoder = Decoder(weights, sizes, sampling.Sampling(), Launch(pdl=pdl, burst=4))
+    assert not decoder.fallbacks and decoder._layers is not None
+    found = decoder.generate(batch, lengths, uniforms)
+    again = decoder.generate(batch, lengths, uniforms)
+    assert torch.equal(found.tokens_RT, again.tokens_RT)
+    assert torch.equal(found.log_probabilities_RT, again.log_probabilities_RT)
+    # the same tokens through PyTorch in float64; the last token's logits are still there
+    wanted = shared.make_buffers(exact, sizes)
+    given = iter(found.tokens_RT.unbind(1))
+    shared.generate_shared(
+        exact, wanted, batch, lengths, uniforms, sampling.Sampling(),
+        lambda logits, *_: (next(given), _remember(logits)), ask_host=False,
+    )  # fmt: skip
+    used = tokens - 1
+    assert _error(decoder.buffers.own_k_LRTGE[:, :, :used], wanted.own_k_LRTGE[:, :, :used]) < 2e-2
+    assert _error(decoder.buffers.own_v_LRTGE[:, :, :used], wanted.own_v_LRTGE[:, :, :used]) < 2e-2
+    assert _error(decoder.workspace.logits_RV, LAST[-1]) < 2e-2
+
+
+LAST: list[torch.Tensor] = []
+
+
+def _remember(logits: torch.Tensor) -> torch.Tensor:
+    """Keep the logits; log-probabilities that nobody asks for."""
+    LAST[:] = [logits]
+    return logits[:, 0]
+
+
+def _error(found: torch.Tensor, exact: torch.Tensor) -> float:
+    """Root mean square of the difference over that of the values: bfloat16 keeps 8 bits."""
+    return float((found.double() - exact).square().mean().sqrt() / exact.square().mean().sqrt())

@@ -3,8 +3,9 @@
     from phasewise.workloads.polychromic.decoder import Decoder, Sizes
     decoder = Decoder(pack(shape, model.state_dict()).to("cuda", torch.bfloat16), Sizes(prompts=4, replies=3, ...))
 
-The prompts go through PyTorch once, each further token through the kernels of layer_kernels.py (five nodes of a CUDA graph a
-layer) or of all_layers.py (one node for all layers), then logits and sampler: a token never waits for the host.
+The prompts go through PyTorch once, each further token through five nodes of a CUDA graph a layer, then logits and sampler: a
+token never waits for the host. The nodes are the raw CUDA of decode_layers.cu in bfloat16 and for models that it is written for,
+else the Triton of layer_kernels.py.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Launch:
     attention_warps: int = 4
     # kernels overlap with the ones before them (Hopper and later)
     pdl: bool = True
-    # all layers in one kernel, whose programs meet between the steps
-    one_kernel: bool = False
+    # the layers in raw CUDA where they suit; the fields above are Triton's
+    raw: bool = True
     # tokens in one graph
     burst: int = 8
 
@@ -67,7 +68,7 @@ class Workspace:
     # index of the last token that was made
     at: Tensor
     scratch: Tensor
-    # one a row for the sampler, then one for the kernel of all layers
+    # one a row, for the sampler
     counters: Tensor
 
 
@@ -91,10 +92,11 @@ class Decoder:
             "lengths": self.buffers.lengths_P.clone(),
             "uniforms": self.buffers.uniforms_RT.clone(),
         }
+        self._layers, self.fallbacks = self._choose_layers()
         self._begin = capture(self._start, example)
         self._bursts = self._capture_bursts()
         reasons = {self._begin.reason, *(burst.reason for _, burst in self._bursts)} - {""}
-        self.fallbacks = tuple(f"no CUDA graph: {reason}" for reason in sorted(reasons))
+        self.fallbacks += tuple(f"no CUDA graph: {reason}" for reason in sorted(reasons))
 
     def generate(
         self, prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tensor, stop: Callable[[Tensor], bool] | None = None
@@ -119,7 +121,21 @@ class Decoder:
         """One token for every row: what a graph holds, in the order in which its nodes run."""
         from phasewise.workloads.polychromic.token_launch import launch_token
 
-        launch_token(self.weights, self.buffers, self.workspace, self.sizes, self.sampling, self.launch)
+        launch_token(
+            self.weights, self.buffers, self.workspace, self.sizes, self.sampling, self.launch, layers=self._layers
+        )
+
+    def _choose_layers(self) -> tuple[Callable[[], None] | None, tuple[str, ...]]:
+        """What launches the layers in raw CUDA, or None for Triton's, and why those run though the others suit."""
+        from phasewise.workloads.polychromic import decode_cuda
+
+        if not self.launch.raw or not decode_cuda.suits(self.weights, self.sizes):
+            return None, ()
+        try:
+            layers = decode_cuda.make_launcher(self.weights, self.buffers, self.workspace, self.sizes, self.launch.pdl)
+        except decode_cuda.NotBuilt as reason:
+            return None, (f"raw CUDA: {reason}, Triton kernels ran instead",)
+        return layers, ()
 
     @torch.no_grad()
     def _start(self, batch: dict[str, Tensor]) -> Tensor:
@@ -202,5 +218,5 @@ def make_workspace(
         sines=sines.contiguous(),
         at=torch.zeros(1, dtype=torch.long, device=device),
         scratch=torch.zeros(rows * splits * SLOTS, device=device),
-        counters=torch.zeros(rows + 1, dtype=torch.int32, device=device),
+        counters=torch.zeros(rows, dtype=torch.int32, device=device),
     )

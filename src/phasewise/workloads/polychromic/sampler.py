@@ -42,6 +42,18 @@ def _share(scratch, counter, slot, value, way, meeting, SPLITS: tl.constexpr):
 
 
 @triton.jit
+def _add_each(
+    a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15,
+    b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15,
+):  # fmt: skip
+    """Fifteen sums side by side, one for each threshold."""
+    return (
+        a1 + b1, a2 + b2, a3 + b3, a4 + b4, a5 + b5, a6 + b6, a7 + b7, a8 + b8, a9 + b9, a10 + b10, a11 + b11, a12 + b12,
+        a13 + b13, a14 + b14, a15 + b15,
+    )  # fmt: skip
+
+
+@triton.jit
 def sample_kernel(
     tokens, chosen, logits, uniforms, at, scratch, counters, vocabulary, new, inverse_temperature, top_p,
     BLOCK: tl.constexpr, SPLITS: tl.constexpr, PDL: tl.constexpr,
@@ -70,10 +82,14 @@ def sample_kernel(
     high = low + ONE_BITS + 1
     for turn in range(ROUNDS):
         stride = (high - low + WAYS - 1) // WAYS
+        above = ()
+        for j in tl.static_range(1, WAYS):
+            above += (tl.where(key >= low + j * stride, ratio, 0.0),)
+        # in one reduction: fifteen would meet fifteen times within the program
+        masses = tl.reduce(above, 0, _add_each)
         mass = tl.zeros((WAYS,), tl.float32)
         for j in tl.static_range(1, WAYS):
-            above = tl.sum(tl.where(key >= low + j * stride, ratio, 0.0), axis=0)
-            mass = tl.where(way == j, above, mass)
+            mass = tl.where(way == j, masses[j - 1], mass)
         total = tl.sum(_share(scratch, counter, 2 + turn, mass, way, 3 + turn, SPLITS), axis=0)
         # thresholds are in order: so many of them still leave enough
         enough = tl.sum(((total >= wanted) & (way > 0) & (low + way * stride < high)).to(tl.int32), axis=0)

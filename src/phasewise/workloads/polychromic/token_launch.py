@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,9 +21,9 @@ FEWEST_ROWS = 16
 
 def launch_token(
     weights: Weights, buffers: Buffers, space: Workspace, sizes: Sizes, sampling: Sampling, launch: Launch,
-    multiprocessors: int | None = None,
+    multiprocessors: int | None = None, layers: Callable[[], None] | None = None,
 ) -> None:  # fmt: skip
-    """Token `at + 1` of every row from token `at`."""
+    """Token `at + 1` of every row from token `at`; `layers` launches all of them and the logits, if given."""
     shape, rows = weights.shape, sizes.rows
     if multiprocessors is None:
         multiprocessors = torch.cuda.get_device_properties(space.x_RD.device).multi_processor_count
@@ -35,20 +36,18 @@ def launch_token(
         **({"launch_pdl": True} if launch.pdl else {}),
     }
     kernels.embed_kernel[(1,)](
-        space.x_RD, buffers.tokens_RT, weights.embed_VD, space.at, space.counters, rows, sizes.tokens, rows + 1,
-        D=shape.width, ROWS=padded, BLOCK=128, COUNTERS=triton.next_power_of_2(rows + 1), **common,
+        space.x_RD, buffers.tokens_RT, weights.embed_VD, space.at, space.counters, rows, sizes.tokens, rows,
+        D=shape.width, ROWS=padded, BLOCK=128, COUNTERS=triton.next_power_of_2(rows), **common,
     )  # fmt: skip
-    if launch.one_kernel:
-        from phasewise.workloads.polychromic.all_layers import launch_all_layers
-
-        launch_all_layers(weights, buffers, space, sizes, launch, padded, multiprocessors)
+    if layers is not None:
+        layers()
     else:
         for layer in range(shape.layers):
             _launch_layer(weights, buffers, space, sizes, launch, layer, cut, common)
-    kernels.logits_kernel[(triton.cdiv(shape.vocabulary, launch.head_columns),)](
-        space.logits_RV, space.x_RD, weights.norm_D, weights.head_VD, rows, shape.epsilon, shape.vocabulary,
-        D=shape.width, COLUMNS=launch.head_columns, **cut, **common,
-    )  # fmt: skip
+        kernels.logits_kernel[(triton.cdiv(shape.vocabulary, launch.head_columns),)](
+            space.logits_RV, space.x_RD, weights.norm_D, weights.head_VD, rows, shape.epsilon, shape.vocabulary,
+            D=shape.width, COLUMNS=launch.head_columns, **cut, **common,
+        )  # fmt: skip
     launch_sample(
         buffers.tokens_RT, buffers.log_probabilities_RT, space.logits_RV, buffers.uniforms_RT, space.at, space.scratch,
         space.counters, sampling, choose_split(rows, shape.vocabulary, multiprocessors), pdl=launch.pdl,

@@ -1,0 +1,105 @@
+"""The layers and logits of one decoded token in raw CUDA: decode_layers.cu, built by nvcc at its first use for one shape of model."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from phasewise.workloads.polychromic.cuda_library import NotBuilt, load
+from phasewise.workloads.polychromic.decoder import Workspace
+from phasewise.workloads.polychromic.shared import Buffers, Sizes
+from phasewise.workloads.polychromic.weights import ModelShape, Weights
+
+SOURCE = Path(__file__).with_name("decode_layers.cu")
+# what the source is written for: features of a head and rows of all tiles, inner features of a step, outputs of a block
+HEAD, MOST_ROWS, STEP, OUTPUTS = 64, 64, 32, 8
+# scores and partial sums of the attention in shared memory that needs no asking for
+ATTENTION_FLOATS = 48 * 1024 // 4
+ATTENTION_WARPS = 8
+
+
+class Token(ctypes.Structure):
+    """`Token` of the source, field by field."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in (
+            "x", "q", "attended", "inner", "prompt_k", "prompt_v", "own_k", "own_v", "qkv", "out", "gate_up", "down",
+            "norm_attention", "norm_inner", "norm", "head", "cosines", "sines", "lengths", "at", "logits",
+        )),
+        *((name, ctypes.c_int) for name in (
+            "rows", "prompts", "replies", "length", "room", "layers", "vocabulary", "overlap",
+        )),
+        ("epsilon", ctypes.c_float),
+    ]  # fmt: skip
+
+
+def suits(weights: Weights, sizes: Sizes) -> bool:
+    """Whether the source is written for this model and so many rows; Triton's kernels are for all others."""
+    shape = weights.shape
+    per_group = shape.heads // shape.kv_heads
+    keys = sizes.prompt_length + sizes.tokens
+    return (
+        weights.embed_VD.is_cuda
+        and weights.embed_VD.dtype is torch.bfloat16
+        and torch.cuda.get_device_capability(weights.embed_VD.device) >= (8, 0)
+        and shape.head == HEAD
+        and shape.width % STEP == shape.inner % STEP == 0
+        and sizes.rows <= MOST_ROWS
+        and per_group * (keys + 1 + ATTENTION_WARPS * HEAD) <= ATTENTION_FLOATS
+    )
+
+
+def make_launcher(
+    weights: Weights, buffers: Buffers, space: Workspace, sizes: Sizes, overlap: bool
+) -> Callable[[], None]:
+    """A function that launches all layers and the logits on the current stream, reading and writing these tensors.
+
+    Raises:
+        NotBuilt: there is no compiler, or it refused.
+    """
+    shape, device = weights.shape, weights.embed_VD.device
+    library = _load(shape, torch.cuda.get_device_capability(device))
+    multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+    tensors: dict[str, Tensor] = {
+        "x": space.x_RD, "q": space.q_RQ, "attended": space.attended_RQ, "inner": space.inner_RF,
+        "prompt_k": buffers.prompt_k_LPSGE, "prompt_v": buffers.prompt_v_LPSGE,
+        "own_k": buffers.own_k_LRTGE, "own_v": buffers.own_v_LRTGE,
+        "qkv": weights.qkv_LOD, "out": weights.out_LDQ, "gate_up": weights.gate_up_LFD, "down": weights.down_LDF,
+        "norm_attention": weights.norm_attention_LD, "norm_inner": weights.norm_inner_LD, "norm": weights.norm_D,
+        "head": weights.head_VD, "cosines": space.cosines, "sines": space.sines,
+        "lengths": buffers.lengths_P, "at": space.at, "logits": space.logits_RV,
+    }  # fmt: skip
+    # the source walks them without strides, 16 bytes at a time
+    assert all(tensor.is_contiguous() and tensor.data_ptr() % 16 == 0 for tensor in tensors.values())
+    token = Token(
+        **{name: tensor.data_ptr() for name, tensor in tensors.items()},
+        rows=sizes.rows, prompts=sizes.prompts, replies=sizes.replies, length=sizes.prompt_length, room=sizes.tokens,
+        layers=shape.layers, vocabulary=shape.vocabulary, overlap=int(overlap), epsilon=shape.epsilon,
+    )  # fmt: skip
+
+    def launch() -> None:
+        # the tensors are held as long as what points at them
+        assert tensors
+        stream = torch.cuda.current_stream(device).cuda_stream
+        code = library.polychromic_layers(ctypes.byref(token), multiprocessors, stream)
+        if code:
+            raise RuntimeError(f"the CUDA kernels of a decoded token did not start: cudaError {code}")
+
+    return launch
+
+
+@lru_cache
+def _load(shape: ModelShape, capability: tuple[int, int]) -> ctypes.CDLL:
+    constants = {"WIDTH": shape.width, "HEADS": shape.heads, "GROUPS": shape.kv_heads, "INNER": shape.inner}
+    library = load(SOURCE, capability, constants)
+    library.polychromic_layers.argtypes = [ctypes.POINTER(Token), ctypes.c_int, ctypes.c_void_p]
+    library.polychromic_layers.restype = ctypes.c_int
+    return library
+
+
+__all__ = ["NotBuilt", "make_launcher", "suits"]
