@@ -151,9 +151,11 @@ def test_on_a_gpu_gradients_in_bfloat16_have_the_direction_of_float32_in_a_graph
         exact = gradients(plain, given)[1]
         eager = gradients(fused, given)[1]
         replayed = captured.call(given).clone()
-        assert torch.equal(replayed, eager)
-        assert float(functional.cosine_similarity(eager, exact, dim=0)) >= 0.999
-        assert float((eager - exact).norm() / exact.norm()) < 0.05
+        # cuDNN's attention adds its gradients in an order of its own each time
+        assert float((replayed - eager).norm() / eager.norm()) < 2e-2
+        for found in (eager, replayed):
+            assert float(functional.cosine_similarity(found, exact, dim=0)) >= 0.999
+            assert abs(float(found.norm() / exact.norm()) - 1) < 2e-2
         # as after an optimizer step
         for forward in (plain, fused):
             forward.lora.copy_from(1.1 * forward.lora.flat)
@@ -170,3 +172,6 @@ def test_on_a_gpu_gradients_in_float32_are_the_plain_ones() -> None:
     assert not why_not_fused(Switches(fused_learning=True), fused.weights)
     with torch.no_grad():
         assert torch.equal(fused_log_probabilities(fused, batches)[0], found[0])
+    # with attention written out nothing adds in an order of its own
+    fixed = replace(fused, sdpa=False)
+    assert torch.equal(gradients(fixed, batches)[1], gradients(fixed, batches)[1])
