@@ -26,7 +26,7 @@ def widen(*tensors: Tensor) -> list[Tensor]:
 
 def worst(*pairs: tuple[Tensor, Tensor]) -> float:
     """Largest error relative to the largest number, or to 1."""
-    return max(float((a - b).abs().max() / b.abs().max().clamp_min(1)) for a, b in pairs if b.numel())
+    return max(float((a - b).detach().abs().max() / b.detach().abs().max().clamp_min(1)) for a, b in pairs if b.numel())
 
 
 def strided(rows: int, width: int, dtype: torch.dtype) -> Tensor:

@@ -101,8 +101,8 @@ KERNELS = {
     ),
     "gate_kernel": ({"a": "H", "gate_up": "H"}, {"BLOCK": 512}, 2),
     "gate_backward_kernel": ({"dgate_up": "H", "da": "H", "gate_up": "H"}, {"BLOCK": 512}, 2),
-    "log_p_kernel": ({"log_p": FLOATS, "lse": FLOATS, "logits": "H", "targets": INTS}, {"BLOCK": 4096}, 8),
-    "log_p_backward_kernel": ({"logits": "H", "dlog_p": FLOATS, "lse": FLOATS, "targets": INTS}, {"BLOCK": 4096}, 8),
+    "log_p_kernel": ({"log_p": FLOATS, "lse": FLOATS, "logits": "H", "targets": INTS}, {"V": 49_152, "BLOCK": 4096}, 8),
+    "log_p_backward_kernel": ({"logits": "H", "dlog_p": FLOATS, "lse": FLOATS, "targets": INTS}, {"V": 49_152, "BLOCK": 4096}, 8),
 }  # fmt: skip
 OWNERS = [
     f"phasewise.workloads.polychromic.{name}"

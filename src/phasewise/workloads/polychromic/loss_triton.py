@@ -19,15 +19,15 @@ BLOCK, WARPS = 4096, 8
 
 
 @triton.jit
-def log_p_kernel(log_p, lse, logits, targets, stride, vocabulary, BLOCK: tl.constexpr):
+def log_p_kernel(log_p, lse, logits, targets, stride, V: tl.constexpr, BLOCK: tl.constexpr):
     """One row in one pass: a running maximum, and the sum of e^(z - maximum) lane by lane."""
     row = tl.program_id(0).to(tl.int64)
     z_row = logits + row * stride
     i = tl.arange(0, BLOCK)
-    largest = tl.max(tl.load(z_row + i, mask=i < vocabulary, other=float("-inf")).to(tl.float32), axis=0)
+    largest = tl.max(tl.load(z_row + i, mask=i < V, other=float("-inf")).to(tl.float32), axis=0)
     total = tl.zeros((BLOCK,), tl.float32)
-    for first in range(0, vocabulary, BLOCK):
-        z = tl.load(z_row + first + i, mask=first + i < vocabulary, other=float("-inf")).to(tl.float32)
+    for first in range(0, V, BLOCK):
+        z = tl.load(z_row + first + i, mask=first + i < V, other=float("-inf")).to(tl.float32)
         larger = tl.maximum(largest, tl.max(z, axis=0))
         total = total * tl.exp(largest - larger) + tl.exp(z - larger)
         largest = larger
@@ -39,17 +39,17 @@ def log_p_kernel(log_p, lse, logits, targets, stride, vocabulary, BLOCK: tl.cons
 
 
 @triton.jit
-def log_p_backward_kernel(logits, dlog_p, lse, targets, stride, vocabulary, BLOCK: tl.constexpr):
+def log_p_backward_kernel(logits, dlog_p, lse, targets, stride, V: tl.constexpr, BLOCK: tl.constexpr):
     """BLOCK logits of a row become their gradients: (rows, V / BLOCK) programs."""
     row = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     at = logits + row * stride + i
-    z = tl.load(at, mask=i < vocabulary, other=float("-inf")).to(tl.float32)
+    z = tl.load(at, mask=i < V, other=float("-inf")).to(tl.float32)
     target = tl.load(targets + row)
     grad = tl.where(target >= 0, tl.load(dlog_p + row), 0.0)
     p = tl.exp(z - tl.load(lse + row))
     dz = grad * (tl.where(i == target, 1.0, 0.0) - p)
-    tl.store(at, dz.to(logits.dtype.element_ty), mask=i < vocabulary)
+    tl.store(at, dz.to(logits.dtype.element_ty), mask=i < V)
 
 
 def token_log_p(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,7 +62,7 @@ def token_log_p(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     rows, vocabulary = logits.shape
     log_p, lse = (logits.new_empty(rows, dtype=torch.float32) for _ in range(2))
     assert logits.stride(1) == 1 and targets.is_contiguous(), "a row lies in one piece"
-    log_p_kernel[(rows,)](log_p, lse, logits, targets, logits.stride(0), vocabulary, BLOCK=BLOCK, num_warps=WARPS)
+    log_p_kernel[(rows,)](log_p, lse, logits, targets, logits.stride(0), V=vocabulary, BLOCK=BLOCK, num_warps=WARPS)
     return log_p, lse
 
 
@@ -74,6 +74,6 @@ def token_log_p_backward(logits: Tensor, dlog_p: Tensor, lse: Tensor, targets: T
         return logits.copy_(dz * torch.where(targets >= 0, dlog_p, 0.0)[:, None])
     rows, vocabulary = logits.shape
     log_p_backward_kernel[(rows, triton.cdiv(vocabulary, BLOCK))](
-        logits, dlog_p.contiguous(), lse, targets, logits.stride(0), vocabulary, BLOCK=BLOCK, num_warps=WARPS
+        logits, dlog_p.contiguous(), lse, targets, logits.stride(0), V=vocabulary, BLOCK=BLOCK, num_warps=WARPS
     )
     return logits

@@ -69,7 +69,7 @@ OWN_KERNELS = (
         needs=TRITON,
         tolerance=HALF,
         cases=("train-step", "micro-step"),
-        method="layers of 29 kernels forward and backward instead of 220, as a CUDA graph; one optimizer kernel",
+        method="layers of 29 kernels forward and backward instead of 218, as a CUDA graph; one optimizer kernel",
         risks=(
             Risk(
                 "A graph trains on stale data",
