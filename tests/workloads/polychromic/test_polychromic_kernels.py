@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 from pathlib import Path
 
@@ -82,7 +83,28 @@ KERNELS = {
     "diversity_kernel": (
         {"score": FLOATS, "marginals": FLOATS, "e": FLOATS}, {"NEEDS_REST": True, "REPLIES": 16, "WIDTH": 512}, 1
     ),
+    "add_norm_kernel": (
+        {"h": "H", "n": "H", "scale": FLOATS, "x": "H", "y": "H", "gain": "H"}, {"D": 576, "BLOCK": 1024, "HAS_Y": True}, 4
+    ),
+    "add_norm_backward_kernel": (
+        {"dx": "H", "dn": "H", "dh": "H", "h": "H", "scale": FLOATS, "gain": "H"},
+        {"D": 576, "BLOCK": 1024, "HAS_DH": True}, 4,
+    ),
+    "turn_kernel": (
+        {"out": "H", "q": "H", "k": "H", "v": "H", "cosines": FLOATS, "sines": FLOATS},
+        {"H": 9, "G": 3, "E": 64, "HEADS": 16, "PAIRS": 32}, 2,
+    ),
+    "gate_kernel": ({"a": "H", "gate_up": "H"}, {"BLOCK": 512}, 2),
+    "gate_backward_kernel": ({"dgate_up": "H", "da": "H", "gate_up": "H"}, {"BLOCK": 512}, 2),
+    "log_p_kernel": ({"log_p": FLOATS, "lse": FLOATS, "logits": "H", "targets": INTS}, {"V": 49_152, "BLOCK": 4096}, 8),
+    "log_p_backward_kernel": ({"logits": "H", "dlog_p": FLOATS, "lse": FLOATS, "targets": INTS}, {"V": 49_152, "BLOCK": 4096}, 8),
 }  # fmt: skip
+OWNERS = [
+    f"phasewise.workloads.polychromic.{name}"
+    for name in (
+        "layer_kernels", "sampler", "diversity_triton", "norm_triton", "rotary_triton", "gate_triton", "loss_triton",
+    )
+]  # fmt: skip
 # shared memory that a block may have: CUDA C programming guide, table of technical specifications
 SHARED_MEMORY = {75: 65_536, 80: 166_912, 90: 232_448}
 
@@ -93,14 +115,12 @@ def compile_kernel(name: str, capability: int):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from phasewise.workloads.polychromic import diversity_triton, layer_kernels, sampler
-
-    owner = next(m for m in (layer_kernels, sampler, diversity_triton) if hasattr(m, name))
+    owner = next(m for m in map(importlib.import_module, OWNERS) if hasattr(m, name))
     kernel, (pointers, constants, warps) = getattr(owner, name), KERNELS[name]
     overlaps = capability >= 90
     constants = {key: overlaps if value is None else value for key, value in constants.items()}
     half = "*bf16" if capability >= 80 else "*fp16"
-    floats = ("epsilon", "scale", "inverse_temperature", "top_p")
+    floats = ("epsilon", "scale", "inverse_temperature", "top_p", "sign")
     signature = {
         n: "constexpr"
         if n in constants
@@ -131,8 +151,12 @@ def test_a_kernel_compiles_for_hopper_and_its_shared_memory_fits(name: str) -> N
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("name", "capability"),
-    [("qkv_kernel", 80), ("attention_kernel", 80), ("sample_kernel", 75), ("diversity_kernel", 75)],
-)
+    [
+        ("qkv_kernel", 80), ("attention_kernel", 80), ("sample_kernel", 75), ("diversity_kernel", 75),
+        ("add_norm_kernel", 80), ("add_norm_backward_kernel", 80), ("turn_kernel", 80), ("gate_kernel", 80),
+        ("gate_backward_kernel", 80), ("log_p_kernel", 80), ("log_p_backward_kernel", 80),
+    ],
+)  # fmt: skip
 def test_a_kernel_compiles_for_older_gpus(name: str, capability: int) -> None:
     compiled = compile_kernel(name, capability)
     assert compiled.metadata.shared <= SHARED_MEMORY[capability]
@@ -164,7 +188,7 @@ def test_without_a_compiler_the_reason_names_the_cure(tmp_path: Path, monkeypatc
 
 def test_what_is_no_library_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "broken.so").write_text("no library")
-    with pytest.raises(cuda_library.NotBuilt, match="broken.so cannot be loaded"):
+    with pytest.raises(cuda_library.NotBuilt, match=r"broken\.so cannot be loaded"):
         cuda_library.open_library(tmp_path / "broken.so")
 
 

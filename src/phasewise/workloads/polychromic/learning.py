@@ -12,6 +12,7 @@ from phasewise.workloads.polychromic import data, trainer
 from phasewise.workloads.polychromic.audit import SLACK, audit_diversity, audit_quality, audit_replies
 from phasewise.workloads.polychromic.encoder import EncoderWeights, retokenise
 from phasewise.workloads.polychromic.generation import make_generator
+from phasewise.workloads.polychromic.joined import join
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import draw_flat, make_lora
 from phasewise.workloads.polychromic.phases import Switches
@@ -86,6 +87,7 @@ def assemble(
     """The parts of a training step on the device of `weights`, and what fell back."""
     device = weights.embed_VD.device
     wide = torch.promote_types(weights.embed_VD.dtype, torch.float32)
+    learning_fallbacks: tuple[str, ...] = ()
     lora = make_lora(weights.shape, draw_flat(weights.shape), device, wide)
     together = {"one": shape.micro, "micro": shape.micro, "window": shape.examples}[switches.batching]
     sizes = Sizes(prompts=together, replies=shape.replies, prompt_length=shape.prompt, tokens=shape.tokens)
@@ -103,8 +105,15 @@ def assemble(
         def embed(tokens_RT: Tensor, live_RT: Tensor) -> Tensor:
             return encode(*retokenise(tokens_RT, live_RT, encoder.shape.vocabulary))
 
+    joined = None
+    if switches.fused_learning:
+        reason = why_not_fused(switches, weights)
+        learning_fallbacks = (f"fused-learning: {reason}",) if reason else ()
+        joined = None if reason else join(weights, lora)
     parts = Parts(
-        forward=Forward(weights=weights, lora=lora, sdpa=switches.sdpa, checkpointing=switches.checkpointing),
+        forward=Forward(
+            weights=weights, lora=lora, sdpa=switches.sdpa, checkpointing=switches.checkpointing, joined=joined
+        ),
         lora=lora,
         generate=generate,
         embed=embed,
@@ -115,4 +124,15 @@ def assemble(
         mode=switches.mode,
         weight=weight,
     )
-    return parts, fallbacks if shape.replies else ()
+    return parts, (*(fallbacks if shape.replies else ()), *learning_fallbacks)
+
+
+def why_not_fused(switches: Switches, weights: Weights) -> str:
+    """Why the plain layers learn; "" if the fused ones do."""
+    if weights.embed_VD.device.type != "cuda":
+        return "no NVIDIA GPU, the plain layers ran instead"
+    if weights.embed_VD.dtype is torch.float64:
+        return "the kernels are of float32, in float64 the plain layers ran instead"
+    if switches.checkpointing:
+        return "it keeps what the backward pass needs, under checkpointing the plain layers ran instead"
+    return ""

@@ -8,7 +8,7 @@ Rows are padded on the right, so a causal mask is all the masking that a forward
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from phasewise.kit.regions import region
+from phasewise.workloads.polychromic.joined import Group
 from phasewise.workloads.polychromic.lora import Lora
 from phasewise.workloads.polychromic.weights import ModelShape, Weights
 
@@ -31,6 +32,8 @@ class Forward:
     # keep the layers' inputs only, and compute the rest again in the backward pass
     checkpointing: bool = False
     dropout: float = 0.0
+    # the projections joined with their adapters (joined.py): log-probabilities then take the fused path (fused.py)
+    joined: Mapping[str, Group] | None = None
 
 
 def rms_norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
@@ -132,6 +135,11 @@ def hidden_states(forward: Forward, tokens: Tensor) -> Tensor:
 
 def token_log_probabilities(forward: Forward, tokens: Tensor) -> Tensor:
     """log p(tokens[:, t + 1] | tokens[:, :t + 1]) in float32 at least: (B, S) -> (B, S - 1)."""
+    if forward.joined is not None:
+        # Triton is an extra
+        from phasewise.workloads.polychromic.fused import fused_log_probabilities
+
+        return fused_log_probabilities(forward, [tokens])[0]
     hidden = hidden_states(forward, tokens)[:, :-1]
     logits = functional.linear(hidden, forward.weights.head_VD)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))

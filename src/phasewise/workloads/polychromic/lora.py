@@ -16,6 +16,13 @@ from phasewise.workloads.polychromic.weights import ModelShape, Weights
 
 RANK = 16
 ALPHA = 16.0
+# projections that read the same input and whose weights lie below each other: packed name (weights.py) -> adapters
+GROUPS = {
+    "qkv_LOD": ("q_proj", "k_proj", "v_proj"),
+    "out_LDQ": ("o_proj",),
+    "gate_up_LFD": ("gate_proj", "up_proj"),
+    "down_LDF": ("down_proj",),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,29 +97,24 @@ def make_lora(
 def merge(weights: Weights, lora: Lora) -> Weights:
     """W + (alpha / rank) B A for every projection, rounded once to the dtype of W; norms and embedding are shared."""
     shape = weights.shape
-    targets = {
-        "qkv_LOD": ("q_proj", "k_proj", "v_proj"),
-        "out_LDQ": ("o_proj",),
-        "gate_up_LFD": ("gate_proj", "up_proj"),
-        "down_LDF": ("down_proj",),
-    }
     merged = {}
-    for name, projections in targets.items():
-        change = torch.cat([_products(lora, projection) for projection in projections], dim=1)
+    for name, projections in GROUPS.items():
+        pairs = [stack_pair(lora, lora.flat, projection) for projection in projections]
+        change = torch.cat([b @ a for a, b in pairs], dim=1)
         stacked = getattr(weights, name)
         merged[name] = (stacked.to(change.dtype) + lora.scale * change).to(stacked.dtype)
     assert shape == lora.shape, "adapters fit the model"
     return replace(weights, **merged)
 
 
-def _products(lora: Lora, projection: str) -> Tensor:
-    """B A of one projection for all layers: strided views of the flat tensor, one batched product."""
+def stack_pair(lora: Lora, flat: Tensor, projection: str) -> tuple[Tensor, Tensor]:
+    """Views A (L, rank, in) and B (L, out, rank) of one projection in all layers; `flat` is the parameters or their gradients."""
     shape = lora.shape
     out, into = projection_sizes(shape)[projection]
-    stride, offset = lora.flat.numel() // shape.layers, _offset(shape, projection, lora.rank)
-    a = lora.flat.as_strided((shape.layers, lora.rank, into), (stride, into, 1), offset)
-    b = lora.flat.as_strided((shape.layers, out, lora.rank), (stride, lora.rank, 1), offset + lora.rank * into)
-    return b @ a
+    stride, offset = flat.numel() // shape.layers, _offset(shape, projection, lora.rank)
+    a = flat.as_strided((shape.layers, lora.rank, into), (stride, into, 1), offset)
+    b = flat.as_strided((shape.layers, out, lora.rank), (stride, lora.rank, 1), offset + lora.rank * into)
+    return a, b
 
 
 def _offset(shape: ModelShape, projection: str, rank: int) -> int:

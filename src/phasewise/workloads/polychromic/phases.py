@@ -35,6 +35,8 @@ class Switches:
     # one optimizer kernel over all adapters, and forward and backward as a CUDA graph
     flat_update: bool = False
     update_graph: bool = False
+    # layers of few kernels, forward and backward
+    fused_learning: bool = False
     checkpointing: bool = False
 
 

@@ -42,7 +42,7 @@ GRAPHED = {
 }  # fmt: skip
 ALL_OF_IT = GRAPHED | {
     "encoder_batched": True, "encoder_graph": True, "diversity": "triton", "fused_decode": True, "flat_update": True,
-    "update_graph": True,
+    "update_graph": True, "fused_learning": True,
 }  # fmt: skip
 
 LIBRARIES = (

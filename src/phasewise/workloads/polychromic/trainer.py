@@ -84,7 +84,11 @@ def token_scores(forward: Forward | Callable[[Tensor], Tensor], tokens_BS: Tenso
 
 def quality(forward: Forward | Callable[[Tensor], Tensor], tokens_BS: Tensor, is_reply_BS: Tensor) -> Tensor:
     """Mean of -log p over the tokens that are to be learnt."""
-    log_p = token_scores(forward, tokens_BS)
+    return mean_loss(token_scores(forward, tokens_BS), is_reply_BS)
+
+
+def mean_loss(log_p: Tensor, is_reply_BS: Tensor) -> Tensor:
+    """`quality` of given log-probabilities (B, S - 1)."""
     mask = is_reply_BS[:, 1:].to(log_p.dtype)
     return -(log_p * mask).sum() / mask.sum().clamp_min(1)
 
@@ -93,14 +97,20 @@ def policy_loss(
     forward: Forward | Callable[[Tensor], Tensor], joined_RS: Tensor, live_RS: Tensor, marginals_R: Tensor, replies: int
 ) -> Tensor:
     """-mean_i sum_j A_i^j / |r_i^j| log p(r_i^j | x_i)."""
-    log_p = token_scores(forward, joined_RS)
+    return mean_policy(token_scores(forward, joined_RS), live_RS, marginals_R, replies)
+
+
+def mean_policy(log_p: Tensor, live_RS: Tensor, marginals_R: Tensor, replies: int) -> Tensor:
+    """`policy_loss` of given log-probabilities (R, S - 1)."""
     mask = live_RS.to(log_p.dtype)
     mean = (log_p * mask).sum(-1) / mask.sum(-1).clamp_min(1)
-    return -(marginals_R.to(mean.dtype) * mean).sum() / (len(joined_RS) // replies)
+    return -(marginals_R.to(mean.dtype) * mean).sum() / (len(log_p) // replies)
 
 
 def make_micro_step(parts: Parts, replies: int) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
     """Loss and backward of one micro-batch: adds to the gradients, gives Q and the policy term."""
+    if isinstance(parts.forward, Forward) and parts.forward.joined is not None:
+        return _make_fused_micro_step(parts, parts.forward, replies)
 
     def micro_step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
         with region("learning"):
@@ -110,6 +120,26 @@ def make_micro_step(parts: Parts, replies: int) -> Callable[[dict[str, Tensor]],
                 return {"quality": q.detach(), "policy": torch.zeros_like(q)}
             policy = policy_loss(parts.forward, batch["joined"], batch["live"], batch["marginals"], replies)
             (parts.weight * batch["share"] * policy).backward()
+        return {"quality": q.detach(), "policy": policy.detach()}
+
+    return micro_step
+
+
+def _make_fused_micro_step(
+    parts: Parts, forward: Forward, replies: int
+) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    """Texts and replies go through the model together: as many launches as for one of them."""
+    from phasewise.workloads.polychromic.fused import fused_log_probabilities
+
+    def micro_step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        texts = [batch["tokens"], *([batch["joined"]] if parts.mode == "set_pg" and "joined" in batch else [])]
+        with region("learning"):
+            log_p = fused_log_probabilities(forward, texts)
+            q = mean_loss(log_p[0], batch["is_reply"])
+            policy = torch.zeros_like(q)
+            if len(texts) > 1:
+                policy = mean_policy(log_p[1], batch["live"], batch["marginals"], replies)
+            (batch["share"] * (q + parts.weight * policy)).backward()
         return {"quality": q.detach(), "policy": policy.detach()}
 
     return micro_step
