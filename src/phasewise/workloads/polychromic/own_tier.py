@@ -32,6 +32,16 @@ OWN_KERNELS = (
         ),
     ),
     Phase(
+        "diversity-graph",
+        {"diversity": "triton", "diversity_graph": True},
+        part="tier-3",
+        because="launch-gaps",
+        expect=(1.0, 2.5),
+        needs=TRITON,
+        cases=("diversity",),
+        method="the kernel as a CUDA graph that reads vectors where they lie",
+    ),
+    Phase(
         "encoder-graph",
         {"encoder_graph": True},
         part="tier-3",

@@ -27,6 +27,8 @@ class Switches:
     batching: str = "one"
     # broadcast, closed, triton or cuda
     diversity: str = "broadcast"
+    # and that as a CUDA graph for vectors that stay where they are
+    diversity_graph: bool = False
     # static caches, a prompt's keys and values read by all its replies
     shared_cache: bool = False
     device_sampling: bool = False

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from phasewise import Program, Shape, Unsupported
-from phasewise.kit.graphs import capture
+from phasewise.kit.graphs import capture, capture_in_place
 from phasewise.workloads.polychromic import data
 from phasewise.workloads.polychromic.audit import SLACK, audit_replies
 from phasewise.workloads.polychromic.diversity import diversity_broadcast, diversity_closed
@@ -116,7 +116,7 @@ def make_encoder(
     return replay, (f"encoder-graph: {captured.reason}",) if captured.reason else ()
 
 
-def build_diversity(switches: Switches, device: torch.device) -> Program:
+def build_diversity(switches: Switches, inputs: dict[str, Tensor], device: torch.device) -> Program:
     """unit vectors -> score and marginals."""
     compute, fallbacks = choose_diversity(switches, device)
 
@@ -124,7 +124,12 @@ def build_diversity(switches: Switches, device: torch.device) -> Program:
         score, marginals = compute(batch["e"])
         return {"score": score, "marginals": marginals}
 
-    return Program(step=step, place=lambda batch: place(batch, device), fallbacks=fallbacks)
+    run: Callable[[dict[str, Tensor]], Any] = step
+    if switches.diversity_graph:
+        captured = capture_in_place(step, place(inputs, device))
+        run = captured.call
+        fallbacks += (f"diversity-graph: {captured.reason}",) if captured.reason else ()
+    return Program(step=run, place=lambda batch: place(batch, device), fallbacks=fallbacks)
 
 
 def choose_diversity(

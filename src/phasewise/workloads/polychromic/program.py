@@ -48,7 +48,7 @@ def build(switches: Switches, inputs: dict[str, Tensor], case: str, shape: Shape
     torch.set_float32_matmul_precision("highest")
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     if case == "diversity":
-        return pieces.build_diversity(switches, device)
+        return pieces.build_diversity(switches, inputs, device)
     if case == "encode":
         return pieces.build_encoder(switches, inputs, shape, device)
     if case in LEARNING:
