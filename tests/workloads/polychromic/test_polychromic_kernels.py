@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import shutil
-from pathlib import Path
 
 import pytest
 import torch
 from torch.nn import functional
 
-from phasewise.workloads.polychromic import cuda_library, decode_cuda, diversity_cuda, sampling, shared
+from phasewise.workloads.polychromic import diversity_cuda, sampling, shared
 from phasewise.workloads.polychromic.diversity import diversity_broadcast
 from phasewise.workloads.polychromic.sampler import choose_split
-from phasewise.workloads.polychromic.weights import ModelShape
 from workloads.interpreted import interpret
 
 INTS, FLOATS = "*i64", "*fp32"
@@ -162,36 +159,6 @@ def test_a_kernel_compiles_for_older_gpus(name: str, capability: int) -> None:
     assert compiled.metadata.shared <= SHARED_MEMORY[capability]
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
-@pytest.mark.parametrize(
-    ("source", "constants", "function"),
-    [
-        (diversity_cuda.SOURCE, {}, "polychromic_diversity"),
-        (decode_cuda.SOURCE, {"WIDTH": 576, "HEADS": 9, "GROUPS": 3, "INNER": 1536}, "polychromic_layers"),
-        # one query head a key head, sizes that no number of warps divides
-        (decode_cuda.SOURCE, {"WIDTH": 224, "HEADS": 2, "GROUPS": 2, "INNER": 416}, "polychromic_layers"),
-    ],
-)
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_a_cuda_library_builds_and_holds_its_function(
-    tmp_path: Path, source: Path, constants: dict[str, int], function: str, architecture: str
-) -> None:
-    cuda_library.build(source, architecture, tmp_path / "library.so", constants)
-    assert getattr(cuda_library.open_library(tmp_path / "library.so"), function)
-
-
-def test_without_a_compiler_the_reason_names_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_library.shutil, "which", lambda *_, **__: None)
-    with pytest.raises(cuda_library.NotBuilt, match="nvcc is not on the PATH; install"):
-        cuda_library.build(diversity_cuda.SOURCE, "sm_90", tmp_path / "library.so")
-
-
-def test_what_is_no_library_is_refused_with_its_name(tmp_path: Path) -> None:
-    (tmp_path / "broken.so").write_text("no library")
-    with pytest.raises(cuda_library.NotBuilt, match=r"broken\.so cannot be loaded"):
-        cuda_library.open_library(tmp_path / "broken.so")
-
-
 def test_without_a_gpu_the_closed_form_answers_with_the_reason() -> None:
     assert "no NVIDIA GPU" in diversity_cuda.why_not("cpu")
     e = functional.normalize(torch.randn(2, 4, 16, generator=torch.Generator().manual_seed(0)), dim=-1)
@@ -256,62 +223,3 @@ def test_on_a_gpu_greedy_tokens_in_float32_are_those_of_the_plain_loop_and_repea
         wanted = generate_growing(Forward(weights=weights), prompts, lengths, uniforms, sampling.GREEDY, 6)
     for _ in range(2):
         assert torch.equal(decoder.generate(prompts, lengths, uniforms).tokens_RT, wanted.tokens_RT)
-
-
-# two layers with heads of 64: three query heads a key head, and one; sizes that no number of warps divides
-RAW_SHAPES = {
-    "grouped": ModelShape(layers=2, width=576, heads=9, kv_heads=3, head=64, inner=1536, vocabulary=1003, tied=False),
-    "odd": ModelShape(layers=2, width=224, heads=2, kv_heads=2, head=64, inner=416, vocabulary=193),
-}
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
-@pytest.mark.parametrize("pdl", [False, True])
-@pytest.mark.parametrize(("prompts", "replies", "length", "tokens"), [(2, 3, 20, 9), (1, 1, 1, 3), (7, 9, 300, 20)])
-@pytest.mark.parametrize("name", RAW_SHAPES)
-def test_on_a_gpu_raw_cuda_leaves_the_logits_and_caches_of_the_plain_loop(
-    name: str, prompts: int, replies: int, length: int, tokens: int, pdl: bool
-) -> None:
-    from phasewise.workloads.polychromic.decoder import Decoder, Launch
-    from phasewise.workloads.polychromic.llama import Forward
-    from phasewise.workloads.polychromic.weights import draw_weights
-
-    weights = draw_weights(RAW_SHAPES[name]).to("cuda", torch.bfloat16)
-    exact = Forward(weights=weights.to("cuda", torch.float64))
-    sizes = shared.Sizes(prompts=prompts, replies=replies, prompt_length=length, tokens=tokens)
-    generator = torch.Generator().manual_seed(4)
-    batch = torch.randint(3, 193, (prompts, length), generator=generator).cuda()
-    lengths = torch.randint(1, length + 1, (prompts,), generator=generator).cuda()
-    uniforms = torch.rand(sizes.rows, tokens, generator=generator).cuda()
-    decoder = Decoder(weights, sizes, sampling.Sampling(), Launch(pdl=pdl, burst=4))
-    assert not decoder.fallbacks and decoder._layers is not None
-    found = decoder.generate(batch, lengths, uniforms)
-    again = decoder.generate(batch, lengths, uniforms)
-    assert torch.equal(found.tokens_RT, again.tokens_RT)
-    assert torch.equal(found.log_probabilities_RT, again.log_probabilities_RT)
-    # the same tokens through PyTorch in float64; the last token's logits are still there
-    wanted = shared.make_buffers(exact, sizes)
-    given = iter(found.tokens_RT.unbind(1))
-    shared.generate_shared(
-        exact, wanted, batch, lengths, uniforms, sampling.Sampling(),
-        lambda logits, *_: (next(given), _remember(logits)), ask_host=False,
-    )  # fmt: skip
-    used = tokens - 1
-    assert _error(decoder.buffers.own_k_LRTGE[:, :, :used], wanted.own_k_LRTGE[:, :, :used]) < 2e-2
-    assert _error(decoder.buffers.own_v_LRTGE[:, :, :used], wanted.own_v_LRTGE[:, :, :used]) < 2e-2
-    assert _error(decoder.workspace.logits_RV, LAST[-1]) < 2e-2
-
-
-LAST: list[torch.Tensor] = []
-
-
-def _remember(logits: torch.Tensor) -> torch.Tensor:
-    """Keep the logits; log-probabilities that nobody asks for."""
-    LAST[:] = [logits]
-    return logits[:, 0]
-
-
-def _error(found: torch.Tensor, exact: torch.Tensor) -> float:
-    """Root mean square of the difference over that of the values: bfloat16 keeps 8 bits."""
-    return float((found.double() - exact).square().mean().sqrt() / exact.square().mean().sqrt())

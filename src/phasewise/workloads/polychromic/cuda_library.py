@@ -73,6 +73,7 @@ def open_library(path: Path) -> ctypes.CDLL:
 
 def _cached(source: Path, capability: tuple[int, int], constants: Mapping[str, int]) -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "phasewise" / "polychromic"
-    content = source.read_bytes() + repr(sorted(constants.items())).encode()
-    name = hashlib.sha256(content).hexdigest()[:16]
+    # headers beside it are part of it
+    parts = [path.read_bytes() for path in (source, *sorted(source.parent.glob("*.cuh")))]
+    name = hashlib.sha256(b"".join([*parts, repr(sorted(constants.items())).encode()])).hexdigest()[:16]
     return folder / f"{source.stem}-{name}-sm{capability[0]}{capability[1]}.so"

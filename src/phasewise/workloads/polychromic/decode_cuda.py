@@ -1,4 +1,4 @@
-"""The layers and logits of one decoded token in raw CUDA: decode_layers.cu, built by nvcc at its first use for one shape of model."""
+"""One decoded token up to its logits in raw CUDA: decode_layers.cu, built by nvcc at its first use for one shape of model."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class Token(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in (
-            "x", "q", "attended", "inner", "prompt_k", "prompt_v", "own_k", "own_v", "qkv", "out", "gate_up", "down",
-            "norm_attention", "norm_inner", "norm", "head", "cosines", "sines", "lengths", "at", "logits",
+            "x", "normed", "squares", "q", "attended", "inner", "prompt_k", "prompt_v", "own_k", "own_v", "qkv", "out", "gate_up",
+            "down", "norm_attention", "norm_inner", "norm", "embedding", "head", "cosines", "sines", "lengths", "tokens", "at",
+            "counters", "logits",
         )),
         *((name, ctypes.c_int) for name in (
             "rows", "prompts", "replies", "length", "room", "layers", "vocabulary", "overlap",
@@ -57,7 +58,7 @@ def suits(weights: Weights, sizes: Sizes) -> bool:
 def make_launcher(
     weights: Weights, buffers: Buffers, space: Workspace, sizes: Sizes, overlap: bool
 ) -> Callable[[], None]:
-    """A function that launches all layers and the logits on the current stream, reading and writing these tensors.
+    """A function that launches embedding, layers and logits on the current stream, reading and writing these tensors.
 
     Raises:
         NotBuilt: there is no compiler, or it refused.
@@ -66,13 +67,15 @@ def make_launcher(
     library = _load(shape, torch.cuda.get_device_capability(device))
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     tensors: dict[str, Tensor] = {
-        "x": space.x_RD, "q": space.q_RQ, "attended": space.attended_RQ, "inner": space.inner_RF,
+        "x": space.x_RD, "normed": torch.empty_like(space.x_RD, dtype=torch.bfloat16),
+        "squares": torch.empty(sizes.rows, shape.width // OUTPUTS, device=device), "q": space.q_RQ, "attended": space.attended_RQ, "inner": space.inner_RF,
         "prompt_k": buffers.prompt_k_LPSGE, "prompt_v": buffers.prompt_v_LPSGE,
         "own_k": buffers.own_k_LRTGE, "own_v": buffers.own_v_LRTGE,
         "qkv": weights.qkv_LOD, "out": weights.out_LDQ, "gate_up": weights.gate_up_LFD, "down": weights.down_LDF,
         "norm_attention": weights.norm_attention_LD, "norm_inner": weights.norm_inner_LD, "norm": weights.norm_D,
-        "head": weights.head_VD, "cosines": space.cosines, "sines": space.sines,
-        "lengths": buffers.lengths_P, "at": space.at, "logits": space.logits_RV,
+        "embedding": weights.embed_VD, "head": weights.head_VD, "cosines": space.cosines, "sines": space.sines,
+        "lengths": buffers.lengths_P, "tokens": buffers.tokens_RT, "at": space.at, "counters": space.counters,
+        "logits": space.logits_RV,
     }  # fmt: skip
     # the source walks them without strides, 16 bytes at a time
     assert all(tensor.is_contiguous() and tensor.data_ptr() % 16 == 0 for tensor in tensors.values())
@@ -86,7 +89,7 @@ def make_launcher(
         # the tensors are held as long as what points at them
         assert tensors
         stream = torch.cuda.current_stream(device).cuda_stream
-        code = library.polychromic_layers(ctypes.byref(token), multiprocessors, stream)
+        code = library.polychromic_token(ctypes.byref(token), multiprocessors, stream)
         if code:
             raise RuntimeError(f"the CUDA kernels of a decoded token did not start: cudaError {code}")
 
@@ -97,8 +100,8 @@ def make_launcher(
 def _load(shape: ModelShape, capability: tuple[int, int]) -> ctypes.CDLL:
     constants = {"WIDTH": shape.width, "HEADS": shape.heads, "GROUPS": shape.kv_heads, "INNER": shape.inner}
     library = load(SOURCE, capability, constants)
-    library.polychromic_layers.argtypes = [ctypes.POINTER(Token), ctypes.c_int, ctypes.c_void_p]
-    library.polychromic_layers.restype = ctypes.c_int
+    library.polychromic_token.argtypes = [ctypes.POINTER(Token), ctypes.c_int, ctypes.c_void_p]
+    library.polychromic_token.restype = ctypes.c_int
     return library
 
 

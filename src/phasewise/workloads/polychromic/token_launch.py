@@ -23,7 +23,7 @@ def launch_token(
     weights: Weights, buffers: Buffers, space: Workspace, sizes: Sizes, sampling: Sampling, launch: Launch,
     multiprocessors: int | None = None, layers: Callable[[], None] | None = None,
 ) -> None:  # fmt: skip
-    """Token `at + 1` of every row from token `at`; `layers` launches all of them and the logits, if given."""
+    """Token `at + 1` of every row from token `at`; `layers` launches everything up to the logits, if given."""
     shape, rows = weights.shape, sizes.rows
     if multiprocessors is None:
         multiprocessors = torch.cuda.get_device_properties(space.x_RD.device).multi_processor_count
@@ -35,13 +35,13 @@ def launch_token(
         "num_warps": launch.split,
         **({"launch_pdl": True} if launch.pdl else {}),
     }
-    kernels.embed_kernel[(1,)](
-        space.x_RD, buffers.tokens_RT, weights.embed_VD, space.at, space.counters, rows, sizes.tokens, rows,
-        D=shape.width, ROWS=padded, BLOCK=128, COUNTERS=triton.next_power_of_2(rows), **common,
-    )  # fmt: skip
     if layers is not None:
         layers()
     else:
+        kernels.embed_kernel[(1,)](
+            space.x_RD, buffers.tokens_RT, weights.embed_VD, space.at, space.counters, rows, sizes.tokens, rows,
+            D=shape.width, ROWS=padded, BLOCK=128, COUNTERS=triton.next_power_of_2(rows), **common,
+        )  # fmt: skip
         for layer in range(shape.layers):
             _launch_layer(weights, buffers, space, sizes, launch, layer, cut, common)
         kernels.logits_kernel[(triton.cdiv(shape.vocabulary, launch.head_columns),)](

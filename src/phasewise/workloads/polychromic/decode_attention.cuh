@@ -1,0 +1,133 @@
+// Attention of one token: softmax(q K^T / 8) V over the prompt's keys, which all its replies read, and the reply's own.
+
+#pragma once
+
+#include "decode_product.cuh"
+
+namespace {
+
+constexpr int kHead = 64;
+constexpr int kAttentionWarps = 8, kAttentionThreads = 32 * kAttentionWarps;
+// keys that a block sees at a time: eight lanes a key, eight keys a lane
+constexpr int kAtOnce = 8, kStride = 4 * kAttentionWarps;
+
+struct Attention {
+    bf16* attended;
+    const bf16 *q, *prompt_k, *prompt_v, *own_k, *own_v;
+    const int64_t *lengths, *at;
+    int replies, length, room;
+};
+
+__device__ void unpack(float (&to)[8], uint4 from) {
+    const uint32_t words[4] = {from.x, from.y, from.z, from.w};
+    for (int i = 0; i < 4; ++i) {
+        to[2 * i] = __uint_as_float(words[i] << 16);
+        to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
+    }
+}
+
+// floats of shared memory for so many keys and query heads a key head
+__host__ __device__ constexpr int attention_floats(int keys, int heads) { return heads * (keys + 1 + kAttentionWarps * kHead); }
+
+// one reply and key head a block
+template <int HEADS_Q, int HEADS_K>
+__global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(Attention t) {
+    constexpr int kPer = HEADS_Q / HEADS_K;
+    extern __shared__ float memory[];
+    const int r = blockIdx.x / HEADS_K, group = blockIdx.x % HEADS_K, part = lane() % 8, mine = threadIdx.x / 8;
+    const int known = static_cast<int>(t.lengths[r / t.replies]);
+    const int64_t from_prompt = (static_cast<int64_t>(r / t.replies) * t.length * HEADS_K + group) * kHead + part * 8;
+    const int64_t from_own = (static_cast<int64_t>(r) * t.room * HEADS_K + group) * kHead + part * 8;
+    const auto of_prompt = [&](int key) { return from_prompt + static_cast<int64_t>(key) * (HEADS_K * kHead); };
+    // within the cache, whether there is a key or not
+    const auto of_own = [&](int key) { return from_own + static_cast<int64_t>(min(key - known, t.room - 1)) * (HEADS_K * kHead); };
+    // the prompt's keys were there before; values arrive while the scores are summed
+    uint4 k[kAtOnce], v[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+        const int key = i * kStride + mine;
+        if (key >= known) continue;
+        k[i] = load(t.prompt_k + of_prompt(key));
+        v[i] = load(t.prompt_v + of_prompt(key));
+    }
+    follow();
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+        const int key = i * kStride + mine;
+        if (key < known) continue;
+        k[i] = load_fresh(t.own_k + of_own(key));
+        v[i] = load_fresh(t.own_v + of_own(key));
+    }
+    const int keys = known + static_cast<int>(__ldcg(t.at)) + 1;
+    float q[kPer][8];
+    for (int m = 0; m < kPer; ++m) unpack(q[m], load_fresh(t.q + (r * HEADS_Q + group * kPer + m) * kHead + part * 8));
+    float* scores = memory;
+    float* whole = scores + kPer * keys;
+    float* values = whole + kPer;
+    const auto see = [&](const bf16* prompt, const bf16* own, int key) {
+        return load_fresh(key < known ? prompt + of_prompt(key) : own + of_own(key));
+    };
+    for (int first = 0; first < keys; first += kAtOnce * kStride) {
+        if (first > 0) {
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) k[i] = see(t.prompt_k, t.own_k, first + i * kStride + mine);
+        }
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            const int key = first + i * kStride + mine;
+            float features[8];
+            unpack(features, k[i]);
+            for (int m = 0; m < kPer; ++m) {
+                float sum = 0.f;
+                for (int e = 0; e < 8; ++e) sum += q[m][e] * features[e];
+                for (int step = 1; step < 8; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+                if (part == 0 && key < keys) scores[m * keys + key] = sum * 0.125f;
+            }
+        }
+    }
+    __syncthreads();
+    // a warp a query head
+    for (int m = warp(); m < kPer; m += kAttentionWarps) {
+        float largest = -INFINITY, sum = 0.f;
+        for (int key = lane(); key < keys; key += 32) largest = fmaxf(largest, scores[m * keys + key]);
+        for (int step = 16; step > 0; step /= 2) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, step));
+        for (int key = lane(); key < keys; key += 32) {
+            const float share = __expf(scores[m * keys + key] - largest);
+            scores[m * keys + key] = share;
+            sum += share;
+        }
+        sum = warp_sum(sum);
+        if (lane() == 0) whole[m] = sum;
+    }
+    __syncthreads();
+    float total[kPer][8] = {};
+    for (int first = 0; first < keys; first += kAtOnce * kStride) {
+        if (first > 0) {
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) v[i] = see(t.prompt_v, t.own_v, first + i * kStride + mine);
+        }
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            const int key = first + i * kStride + mine;
+            float features[8];
+            unpack(features, v[i]);
+            for (int m = 0; m < kPer; ++m) {
+                const float share = key < keys ? scores[m * keys + key] : 0.f;
+                for (int e = 0; e < 8; ++e) total[m][e] += share * features[e];
+            }
+        }
+    }
+    for (int m = 0; m < kPer; ++m)
+        for (int e = 0; e < 8; ++e) {
+            for (int step = 8; step < 32; step *= 2) total[m][e] += __shfl_xor_sync(0xffffffffu, total[m][e], step);
+            if (lane() < 8) values[(warp() * kPer + m) * kHead + part * 8 + e] = total[m][e];
+        }
+    __syncthreads();
+    for (int i = threadIdx.x; i < kPer * kHead; i += kAttentionThreads) {
+        float sum = 0.f;
+        for (int w = 0; w < kAttentionWarps; ++w) sum += values[w * kPer * kHead + i];
+        t.attended[(r * HEADS_Q + group * kPer) * kHead + i] = __float2bfloat16(sum / whole[i / kHead]);
+    }
+}
+
+}  // namespace
