@@ -20,12 +20,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from phasewise.workloads.painn.triton.device import blocks, has_kernels
+from phasewise.workloads.painn.triton.device import blocks, choose_launch, has_kernels
 from phasewise.workloads.painn.triton.message import (
     RowLaunch,
     basis_size,
     check_launch,
-    choose_launch,
     combine_plain,
     direction_plain,
     is_table,
@@ -44,17 +43,18 @@ from phasewise.workloads.painn.triton.turns import (
     make_zeros,
 )
 
-# what there is to choose from: the first is for few atoms, the second for many
+# in ascending order of the atoms that they are for
 ADJOINT_LAUNCHES = (
-    RowLaunch(block=32, rows=1, unroll=4), RowLaunch(), RowLaunch(block=32), RowLaunch(block=128, unroll=1, warps=4),
-    RowLaunch(ahead=True), RowLaunch(unroll=1, ahead=True),
-    RowLaunch(streamed=True), RowLaunch(unroll=4, streamed=True), RowLaunch(rows=1, unroll=4, streamed=True),
+    RowLaunch(block=32, rows=1, unroll=4), RowLaunch(),
+    RowLaunch(streamed=True), RowLaunch(rows=1, unroll=4, streamed=True),
 )  # fmt: skip
+# fewer senders than this leave multiprocessors idle if a program takes four
+ADJOINT_LIMITS = (2048,)
 
 
 def new_pulls(edges: int, features: int, atoms: int, device: torch.device, launch: RowLaunch | None = None) -> Tensor:
     """Room for p, (features / block, E, 3): each block of features leaves its own part of the sum."""
-    launch = launch or choose_launch(ADJOINT_LAUNCHES, atoms)
+    launch = launch or choose_launch(ADJOINT_LAUNCHES, ADJOINT_LIMITS, atoms)
     return torch.empty((max(1, features // launch.block), edges, 3), dtype=torch.float32, device=device)
 
 
@@ -76,7 +76,7 @@ def message_adjoint(
     if not has_kernels(qbar.device, qbar.dtype):
         return message_adjoint_plain(qbar, mubar, mu, x, record, slope, row_ptr, j, filters, pulls, add=add)
     atoms, features = qbar.shape
-    launch = launch or choose_launch(ADJOINT_LAUNCHES, atoms)
+    launch = launch or choose_launch(ADJOINT_LAUNCHES, ADJOINT_LIMITS, atoms)
     check_launch(launch, features)
     assert (
         x.stride(1) == 1
@@ -96,7 +96,7 @@ def message_adjoint(
             xbar, mubar_out, pulls, qbar, mubar, qbar if first else mu.contiguous(), x, record.view(torch.int64),
             slope.view(torch.int64), row_ptr, j, filters, atoms, pulls.shape[1], x.stride(0), qbar.stride(0),
             COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows,
-            UNROLL=launch.unroll, AHEAD=launch.ahead, STREAMED=launch.streamed and not is_table(record), HAS_MU=not first, ADD=add, num_warps=launch.warps,
+            UNROLL=launch.unroll, STREAMED=launch.streamed and not is_table(record), HAS_MU=not first, ADD=add, num_warps=launch.warps,
         )  # fmt: skip
     return None if first else (xbar, mubar_out)
 
@@ -171,7 +171,7 @@ def sum_three(a, b, c, d, e, f):
 def message_adjoint_kernel(
     xbar, mubar_out, pulls, qbar, mubar, mu, x, record, slope, row_ptr, j, filters, atoms, edges, stride_x, stride_q,
     COUNT: tl.constexpr, TABLE: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-    UNROLL: tl.constexpr, AHEAD: tl.constexpr, STREAMED: tl.constexpr, HAS_MU: tl.constexpr, ADD: tl.constexpr,
+    UNROLL: tl.constexpr, STREAMED: tl.constexpr, HAS_MU: tl.constexpr, ADD: tl.constexpr,
 ):  # fmt: skip
     """ROWS senders, BLOCK features."""
     PAIRS: tl.constexpr = (COUNT + 4) // 2
@@ -200,14 +200,8 @@ def message_adjoint_kernel(
             sum_x = tl.load(mubar + here)
             sum_y = tl.load(mubar + here + FEATURES)
             sum_z = tl.load(mubar + here + 2 * FEATURES)
-        if AHEAD:
-            following = load_neighbours(j, start, end, row, UNROLL, True)
         for e0 in range(start, end, UNROLL):
-            if AHEAD:
-                others = following
-                following = load_neighbours(j, e0 + UNROLL, end, row, UNROLL, True)
-            else:
-                others = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
+            others = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
             # all loads of the turn come before its stores, so that they are in flight together: a load can't be moved before a store
             # that might have written there
             records, slopes, from_q, from_x, from_y, from_z, before = (), (), (), (), (), (), ()
