@@ -19,6 +19,7 @@ from phasewise.workloads.painn.triton import (  # noqa: E402
     lists,
     message,
     molecules,
+    pairs,
     prune,
     radial,
     readout,
@@ -28,16 +29,16 @@ from phasewise.workloads.painn.triton import (  # noqa: E402
 )
 
 INTEGERS = {
-    "atoms", "capacity", "cells", "columns", "edges", "last", "n_x", "n_y", "n_z", "reach_x", "reach_y", "reach_z", "rows",
+    "around", "atoms", "capacity", "cells", "columns", "edges", "last", "n_x", "n_y", "n_z", "reach_x", "reach_y", "reach_z", "rows",
     "stride_column", "stride_k", "stride_n", "stride_norm", "stride_part", "stride_q", "stride_residual", "stride_row", "stride_second",
     "stride_x",
 }  # fmt: skip
 FLOATS = {"cutoff", "epsilon", "far", "first", "per_step"}
 INT_POINTERS = {
-    "begins", "counts", "held", "home", "homes", "i", "j", "member", "overflow", "reverse", "row_ptr", "shift", "start",
+    "counts", "held", "home", "homes", "i", "j", "member", "numbers", "overflow", "reverse", "row_ptr", "runs", "shift", "start",
     "system", "totals", "wide_j", "wide_overflow", "wide_row_ptr",
 }  # fmt: skip
-DOUBLES = {"cell", "forces", "gradient", "inverse", "positions", "square", "where"}
+DOUBLES = {"atomref", "cell", "forces", "gradient", "positions", "where"}
 # bytes of shared memory a block may have
 SHARED = {75: 64 * 1024, 80: 163 * 1024, 90: 227 * 1024}
 
@@ -47,7 +48,7 @@ def compile_kernel(kernel, constants: dict, capability: int, warps: int = 4, sta
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    doubles = DOUBLES | ({"out"} if kernel is forces.sum_kernel else set())
+    doubles = DOUBLES | ({"out"} if kernel in (forces.sum_kernel, forces.energy_kernel) else set())
     # messages read their records two numbers at a time
     pairs = {"record", "slope"} if kernel in (message.message_kernel, adjoint.message_adjoint_kernel) else set()
     signature = {
@@ -100,6 +101,9 @@ TILED = {
     "unmix": (update_adjoint.unmix_kernel, update_adjoint.UNMIX_LAUNCHES, UPDATE | {"LAST": False}),
 }
 TILE = {"ROWS": lists.ROWS, "COLUMNS": lists.COLUMNS}
+SEARCH = {"SQUARE": 25.0, "FILL": True}
+# where they are not four
+WARPS = {"pair-count": 1, "pair-fill": 2}
 SMALL = {
     "records": (
         radial.edge_record_kernel,
@@ -110,15 +114,17 @@ SMALL = {
         {"RADIAL": 20, "COLUMNS": 32, "GAUSSIAN": False, "SLOPES": True, "BLOCK": 64},
     ),
     "table-records": (table.table_record_kernel, {"BLOCK": 128}),
-    "molecule-fill": (molecules.molecule_kernel, TILE | {"FILL": True}),
-    "prune-fill": (prune.prune_kernel, TILE | {"FILL": True, "PERIODIC": True}),
+    "molecule-fill": (molecules.molecule_kernel, TILE | SEARCH),
+    "prune-fill": (prune.prune_kernel, TILE | SEARCH | {"PERIODIC": True}),
     "bin": (cells.bin_kernel, {"SLOTS": 32, "BLOCK": 128}),
     "pack": (cells.pack_kernel, {"SLOTS": 32}),
-    "scan": (cells.scan_kernel, {"BLOCK": 1024}),
-    "pair-fill": (cells.pair_kernel, TILE | {"SLOTS": 64, "FILL": True}),
+    "scan": (pairs.scan_kernel, {"ROWS": 128, "AROUND": 32}),
+    "pair-count": (pairs.pair_kernel, {"ROWS": 16, "COLUMNS": 16, "SLOTS": 64, "SQUARE": 25.0, "FILL": False}),
+    "pair-fill": (pairs.pair_kernel, TILE | SEARCH | {"SLOTS": 64}),
     "reverse": (lists.reverse_kernel, {"EDGES": lists.EDGES, "COLUMNS": lists.COLUMNS}),
     "reverse-sorted": (lists.reverse_sorted_kernel, {"EDGES": lists.SORTED_EDGES}),
     "forces": (forces.force_kernel, {"PARTS": 2, "STRAIN": True, "ROWS": 8, "COLUMNS": 16}),
+    "energies": (forces.energy_kernel, {"CHUNK": 1024}),
     "sums": (forces.sum_kernel, {"CHUNK": 1024}),
     "readout": (readout.readout_kernel, {"HIDDEN": 64, "COLUMNS": 64, "ROWS": 16}),
 }
@@ -180,7 +186,7 @@ def test_small_tiles_fit_older_gpus(name: str, capability: int) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_lists_and_sums_compile_without_spilling(name: str, tmp_path: Path) -> None:
     kernel, constants = SMALL[name]
-    compiled = compile_kernel(kernel, constants, 90)
+    compiled = compile_kernel(kernel, constants, 90, WARPS.get(name, 4))
     # ptxas keeps a few bytes for calls and predicates
     assert spilled_bytes(compiled, tmp_path) <= 16
 
