@@ -21,6 +21,7 @@ from phasewise.workloads.painn.triton.device import blocks, choose_launch, has_k
 from phasewise.workloads.painn.triton.turns import (
     anew,
     contract,
+    find_records,
     load_direction,
     load_filter,
     load_neighbours,
@@ -40,12 +41,16 @@ class RowLaunch:
     warps: int = 1
     # the filter is read anew in each turn, once for all of its edges, and does not stay in registers: there is room for more edges
     streamed: bool = False
+    # of a thread, at most: a warp more on each quarter of a multiprocessor at 168, 128, 96 and 80; None: as many as it likes
+    registers: int | None = None
 
 
 # in ascending order of the atoms that they are for: many programs for few, then more edges in flight
 FORWARD_LAUNCHES = (
     RowLaunch(block=32, rows=1, unroll=4), RowLaunch(rows=1, unroll=4, streamed=True),
-    RowLaunch(), RowLaunch(unroll=4, streamed=True),
+    RowLaunch(), RowLaunch(unroll=4, streamed=True), RowLaunch(rows=1, unroll=3, streamed=True),
+    RowLaunch(block=128, rows=1, unroll=2, streamed=True), RowLaunch(block=128, rows=1, unroll=3, streamed=True),
+    RowLaunch(block=128, rows=1, unroll=4, streamed=True),
 )  # fmt: skip
 # from so many receivers on, a row of its own for each fills the multiprocessors with blocks of 64 features too
 FORWARD_LIMITS = (1024,)
@@ -86,7 +91,7 @@ def message(
             q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, record.view(torch.int64),
             row_ptr, j, filters, atoms, x.stride(0),
             COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows, UNROLL=launch.unroll,
-            STREAMED=launch.streamed and not is_table(record), HAS_MU=mu is not None, num_warps=launch.warps,
+            STREAMED=launch.streamed and not is_table(record), HAS_MU=mu is not None, num_warps=launch.warps, maxnreg=launch.registers,
         )  # fmt: skip
     return q_out, mu_out
 
@@ -168,31 +173,31 @@ def message_kernel(
         for e0 in range(start, end, UNROLL):
             senders = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
             # all loads of the turn come first, so that they are in flight together
+            bases = find_records(record, e0, end, PAIRS, UNROLL)
             numbers, from_q, from_r, from_m, from_x, from_y, from_z = (), (), (), (), (), (), ()
             for step in tl.static_range(UNROLL):
-                e = e0 + step
-                # an edge past the end has a record of zeros
+                # an edge past the end adds zeros
+                valid = e0 + step + tl.zeros((BLOCK,), tl.int32) < end
                 if not STREAMED:
-                    numbers += (load_pairs(record + (wide + e) * PAIRS, e < end, PAIRS, UNROLL > 1),)
+                    numbers += (load_pairs(bases[step], PAIRS),)
                 sender = senders[step]
                 at = x + sender * stride_x + f
-                from_q += (tl.load(at),)
-                from_r += (tl.load(at + FEATURES),)
+                from_q += (tl.load(at, mask=valid, other=0.0),)
+                from_r += (tl.load(at + FEATURES, mask=valid, other=0.0),)
                 if HAS_MU:
-                    from_m += (tl.load(at + 2 * FEATURES),)
+                    from_m += (tl.load(at + 2 * FEATURES, mask=valid, other=0.0),)
                     at = mu + sender * (3 * FEATURES) + f
                     from_x += (tl.load(at),)
                     from_y += (tl.load(at + FEATURES),)
                     from_z += (tl.load(at + 2 * FEATURES),)
             if STREAMED:
-                base = record + (wide + e0) * PAIRS
                 filter_q, filter_r, filter_m = stream_filter(
-                    base, anew(filters + f, e0, FEATURES), e0, end, COUNT, PAIRS, FEATURES, BLOCK, UNROLL, HAS_MU
+                    bases, anew(filters + f, e0, FEATURES), COUNT, FEATURES, BLOCK, UNROLL, HAS_MU
                 )
             for step in tl.static_range(UNROLL):
                 if STREAMED:
                     v_q, v_r, v_m = filter_q[step], filter_r[step], filter_m[step]
-                    u = load_direction(base + step * PAIRS, e0 + step < end, COUNT, UNROLL > 1)
+                    u = load_direction(bases[step], COUNT)
                 else:
                     if TABLE:
                         w_q, w_r, w_m = look_up(filters, f, numbers[step], COUNT, FEATURES, HAS_MU)
