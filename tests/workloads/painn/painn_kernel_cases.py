@@ -219,10 +219,23 @@ def check_forces(edges: Edges, start: Tensor, parts: int) -> Found:
     exact, exact_gradient = forces.gather_forces_plain(pulls, edges, strain=True)
     total = forces.sum_systems(gradient, start)
     sums = torch.stack([exact_gradient[a:b].sum(0) for a, b in pairwise(start.tolist())])
+    energy, atomref = torch.randn(got.shape[0], generator=generator).to(got.device), exact[:3, 0].clone()
+    numbers = torch.arange(got.shape[0], dtype=torch.int32, device=got.device) % 3
+    each = energy.double() + atomref[numbers.long()]
+    full = replace(edges, overflow=torch.ones_like(edges.overflow))
+    lost = (
+        forces.sum_energies(energy, atomref, numbers, start, full.overflow),
+        *forces.gather_forces(pulls, full, strain=True),
+    )
     return {
         "forces": relative(got, exact),
         "strain": relative(gradient, exact_gradient),
         "sums": relative(total, sums),
+        "energies": relative(
+            forces.sum_energies(energy, atomref, numbers, start, edges.overflow),
+            torch.stack([each[a:b].sum() for a, b in pairwise(start.tolist())]),
+        ),
+        "refused": all(bool(part.isnan().all()) for part in lost),
         "balance": float(got.sum(0).abs().max()),
         "again": torch.equal(got, forces.gather_forces(pulls, edges)[0]),
     }

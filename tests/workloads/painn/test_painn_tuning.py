@@ -12,7 +12,7 @@ from phasewise.workloads.painn.engine import ready_weights
 from phasewise.workloads.painn.fused import Launches, default_launches, fitting_launches
 from phasewise.workloads.painn.fused_atoms import Tiles
 from phasewise.workloads.painn.phases import CASES, Switches
-from phasewise.workloads.painn.triton import dense, message, update, update_adjoint
+from phasewise.workloads.painn.triton import adjoint, dense, device, message, update, update_adjoint
 from phasewise.workloads.painn.weights import choose_weights
 from workloads.painn import painn_kernel_cases as cases
 
@@ -47,6 +47,21 @@ def test_the_fastest_tile_of_each_kernel_is_taken(monkeypatch: pytest.MonkeyPatc
 def test_a_tile_that_is_hardly_faster_replaces_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
     found = tune(monkeypatch, lambda call: 0.99 if call.keywords["launch"].rows > 16 else 1.0)
     assert found == Tiles(**{name: launches[0] for name, launches in KERNELS.items()})
+
+
+def test_more_atoms_take_later_launches() -> None:
+    some = [
+        (message.FORWARD_LAUNCHES, message.FORWARD_LIMITS),
+        (adjoint.ADJOINT_LAUNCHES, adjoint.ADJOINT_LIMITS),
+        *((KERNELS[name], limits) for name, limits in tuning.LIMITS.items()),
+    ]
+    for launches, limits in some:
+        bounds = [0, *limits]
+        assert bounds == sorted(set(bounds)) and len(bounds) <= len(launches)
+        for place, least in enumerate(bounds):
+            assert device.choose_launch(launches, limits, least) is launches[place]
+            assert least == 0 or device.choose_launch(launches, limits, least - 1) is launches[place - 1]
+    assert list(KERNELS) == list(tuning.LIMITS)
 
 
 def test_the_fastest_launch_of_each_message_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,20 +37,16 @@ def choose_assembly(switches: Switches, device: torch.device) -> tuple[Callable[
     if switches.neighbours != "triton":
         # a sum along rows reads the opposite of each edge, which only the kernels' list names
         return by_scatter, reason or ("triton-forces: the list names no opposite edges, forces were scattered",)
-    from phasewise.workloads.painn.triton.forces import gather_forces, sum_systems
-
-    compiled = switches.compiled and device.type == "cuda"
-    total_of, refuse = (compile_if(part, compiled) for part in (add_atomref, refuse_overflow))
+    from phasewise.workloads.painn.triton.forces import gather_forces, sum_energies, sum_systems
 
     def by_rows(
         atoms: Atoms, edges: Edges, energy: Tensor, pulls: Tensor | None, atomref: Tensor, strain: bool
     ) -> Result:
-        total = sum_systems(total_of(energy, atomref, atoms.numbers), atoms.start)
+        total = sum_energies(energy, atomref, atoms.numbers, atoms.start, edges.overflow)
         if pulls is None:
-            return Result(*refuse(edges.overflow, total, None, None))
+            return Result(total, None)
         forces, gradient = gather_forces(pulls if pulls.dim() == 3 else pulls[None], edges, strain=strain)
-        summed = None if gradient is None else sum_systems(gradient, atoms.start)
-        return Result(*refuse(edges.overflow, total, forces, summed))
+        return Result(total, forces, None if gradient is None else sum_systems(gradient, atoms.start))
 
     return by_rows, reason
 

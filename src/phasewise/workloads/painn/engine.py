@@ -116,8 +116,7 @@ def _triton_finder(atoms: Atoms, plan: neighbours.ListPlan) -> tuple[Finder, tup
 
     def find(now: Atoms) -> Edges:
         assert now.cell is not None, "planned for a box"
-        here = replace(box, cell=now.cell[0].contiguous(), inverse=neighbours.invert(now.cell)[0].contiguous())
-        return find_in_box(now, here, plan.capacity)[0]
+        return find_in_box(now, replace(box, cell=now.cell[0].contiguous()), plan.capacity)[0]
 
     return find, reason
 

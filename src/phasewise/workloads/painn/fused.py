@@ -12,8 +12,9 @@ from torch import Tensor
 
 from phasewise.records.errors import UserError
 from phasewise.workloads.painn.layout import Edges, Sizes
-from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES, message_adjoint, new_pulls
-from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES, RowLaunch, choose_launch, message
+from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES, ADJOINT_LIMITS, message_adjoint, new_pulls
+from phasewise.workloads.painn.triton.device import choose_launch
+from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES, FORWARD_LIMITS, RowLaunch, message
 from phasewise.workloads.painn.triton.radial import edge_records
 from phasewise.workloads.painn.triton.table import table_records
 
@@ -29,7 +30,7 @@ class Launches:
 def default_launches(atoms: int, features: int) -> Launches:
     """The launch for so many atoms, among those that suit the width."""
     forward, adjoint = fitting_launches(features)
-    return Launches(choose_launch(forward, atoms), choose_launch(adjoint, atoms))
+    return Launches(choose_launch(forward, FORWARD_LIMITS, atoms), choose_launch(adjoint, ADJOINT_LIMITS, atoms))
 
 
 def fitting_launches(features: int) -> tuple[tuple[RowLaunch, ...], tuple[RowLaunch, ...]]:

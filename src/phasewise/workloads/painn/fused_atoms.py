@@ -121,8 +121,8 @@ def fused_parts(products: Products, tiles: Tiles = Tiles()) -> AtomParts:
             launch=tiles.unmix,
             **how,
         )
-        # rows of q and of its norm stand side by side: the message's adjoint wants them apart
-        return both[:, :f].contiguous(), below
+        # all that reads qbar takes rows with a stride
+        return both[:, :f], below
 
     def readout(q: Tensor, weights: Weights, _: Any) -> tuple[Tensor, Tensor]:
         z, _none = linear(q, weights[f"readout.1.{forth}"], weights["readout.1.bias"], **onwards)

@@ -15,6 +15,13 @@ def leapfrog(
     return positions + time_step * velocities, velocities
 
 
+def leapfrog_of(
+    positions: Tensor, velocities: Tensor, forces: Tensor, numbers: Tensor, table: Tensor, time_step: float
+) -> tuple[Tensor, Tensor]:
+    """The same for elements with masses in a table: all that a step does, to be compiled into one kernel."""
+    return leapfrog(positions, velocities, forces, table.index_select(0, numbers), time_step)
+
+
 def kinetic_energy(velocities: Tensor, masses: Tensor) -> Tensor:
     """Kinetic energy of each atom in eV, (A,)."""
     return 0.5 / ACCELERATION * masses * (velocities * velocities).sum(1)

@@ -11,10 +11,11 @@ from torch import Tensor
 from phasewise import Program, Shape, Work
 from phasewise.kit.graphs import capture
 from phasewise.workloads.painn import reference as plain
+from phasewise.workloads.painn.assembly import compile_if
 from phasewise.workloads.painn.counts import count_bytes, count_edges, count_flops
 from phasewise.workloads.painn.data import Batch, as_atoms, make_batch, mass_table
 from phasewise.workloads.painn.engine import make_engine
-from phasewise.workloads.painn.motion import leapfrog
+from phasewise.workloads.painn.motion import leapfrog_of
 from phasewise.workloads.painn.phases import Switches
 from phasewise.workloads.painn.streams import run_on_streams, split_systems
 from phasewise.workloads.painn.weights import choose_weights
@@ -25,6 +26,8 @@ PIECE = 1 << 15
 TIME_STEP_FS = 0.5
 
 Placed = dict[str, Tensor]
+# positions, velocities, forces, elements, masses of elements, time step -> positions and velocities
+Move = Callable[..., tuple[Tensor, Tensor]]
 
 
 def make_inputs(case: str, shape: Shape, seed: int) -> Batch:
@@ -129,26 +132,25 @@ def _make_step(switches: Switches, example: Placed, shape: Shape) -> tuple[Calla
             return {"row_ptr": edges.row_ptr, "i": edges.i, "j": edges.j, "r": edges.r}
 
         return search, tuple(reason for reason in engine.fallbacks if "neighbours" in reason)
-    table = mass_table(atoms.positions.device)
+    device = atoms.positions.device
+    table, move = mass_table(device), compile_if(leapfrog_of, switches.compiled and device.type == "cuda")
 
     def step(placed: Placed) -> dict[str, Tensor]:
         result = engine.evaluate(as_atoms(placed))
-        return _select(result.energy, result.forces, placed, shape, table)
+        return _select(result.energy, result.forces, placed, shape, table, move)
 
     return step, engine.fallbacks
 
 
-def _select(energy: Tensor, forces: Tensor | None, placed: Batch, shape: Shape, table: Tensor) -> dict[str, Tensor]:
+def _select(
+    energy: Tensor, forces: Tensor | None, placed: Batch, shape: Shape, table: Tensor, move: Move = leapfrog_of
+) -> dict[str, Tensor]:
     """What the case asks for."""
     if shape.task == "energy" or forces is None:
         return {"energy": energy}
     if shape.task == "step":
-        positions, velocities = leapfrog(
-            placed["positions"],
-            placed["velocities"],
-            forces,
-            table.index_select(0, placed["numbers"].int()),
-            TIME_STEP_FS,
+        positions, velocities = move(
+            placed["positions"], placed["velocities"], forces, placed["numbers"].int(), table, TIME_STEP_FS
         )
         return {"energy": energy, "forces": forces, "positions": positions, "velocities": velocities}
     return {"energy": energy, "forces": forces}

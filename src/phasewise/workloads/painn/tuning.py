@@ -23,16 +23,34 @@ from phasewise.workloads.painn.fused import FusedMessages, Launches, default_lau
 from phasewise.workloads.painn.fused_atoms import Products, Tiles, choose_forms
 from phasewise.workloads.painn.layout import Edges, Sizes, Weights
 from phasewise.workloads.painn.phases import CASES, EVERYTHING, Switches
-from phasewise.workloads.painn.triton.dense import LINEAR_LAUNCHES, TileLaunch, choose_tile, linear
+from phasewise.workloads.painn.triton.dense import (
+    BACK_LIMITS,
+    FORTH_LIMITS,
+    LINEAR_LAUNCHES,
+    TileLaunch,
+    choose_tile,
+    linear,
+)
 from phasewise.workloads.painn.triton.message import RowLaunch, pack_filter
-from phasewise.workloads.painn.triton.update import GATE_LAUNCHES, MIX_LAUNCHES, gate, mix
-from phasewise.workloads.painn.triton.update_adjoint import UNGATE_LAUNCHES, UNMIX_LAUNCHES, ungate, unmix
+from phasewise.workloads.painn.triton.update import GATE_LAUNCHES, GATE_LIMITS, MIX_LAUNCHES, MIX_LIMITS, gate, mix
+from phasewise.workloads.painn.triton.update_adjoint import (
+    UNGATE_LAUNCHES,
+    UNGATE_LIMITS,
+    UNMIX_LAUNCHES,
+    UNMIX_LIMITS,
+    ungate,
+    unmix,
+)
 from phasewise.workloads.painn.weights import choose_weights
 
 Choice = TypeVar("Choice", RowLaunch, TileLaunch)
 # a launch must win by this much to replace the default: below it lies the noise of a timer
 MARGIN = 0.98
 REPEATS = 10
+# from how many atoms on the next tile is the default, by kernel; named as in `Tiles`
+LIMITS = {
+    "forth": FORTH_LIMITS, "back": BACK_LIMITS, "mix": MIX_LIMITS, "gate": GATE_LIMITS, "ungate": UNGATE_LIMITS, "unmix": UNMIX_LIMITS,
+}  # fmt: skip
 
 
 def tune_launches(filters: Tensor, sizes: Sizes, edges: Edges, default: Launches, knots: int = 0) -> Launches:
@@ -67,7 +85,9 @@ def tune_tiles(weights: Weights, sizes: Sizes, atoms: int, products: Products) -
     """The fastest tiles of each kernel of atoms, for so many of them; needs a GPU."""
     times = time_tiles(weights, sizes, atoms, products)
     default = weights["embedding"].new_empty(atoms, 0)
-    return Tiles(**{name: fastest(found, choose_tile(tuple(found), default)) for name, found in times.items()})
+    return Tiles(
+        **{name: fastest(found, choose_tile(tuple(found), LIMITS[name], default)) for name, found in times.items()}
+    )
 
 
 def time_tiles(weights: Weights, sizes: Sizes, atoms: int, products: Products) -> dict[str, dict[TileLaunch, float]]:

@@ -20,12 +20,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from phasewise.workloads.painn.triton.device import blocks, has_kernels
+from phasewise.workloads.painn.triton.device import blocks, choose_launch, has_kernels
 from phasewise.workloads.painn.triton.message import (
     RowLaunch,
     basis_size,
     check_launch,
-    choose_launch,
     combine_plain,
     direction_plain,
     is_table,
@@ -35,6 +34,7 @@ from phasewise.workloads.painn.triton.turns import (
     add_scaled,
     anew,
     contract,
+    find_records,
     load_direction,
     load_filter,
     load_neighbours,
@@ -44,17 +44,21 @@ from phasewise.workloads.painn.triton.turns import (
     make_zeros,
 )
 
-# what there is to choose from: the first is for few atoms, the second for many
+# in ascending order of the atoms that they are for
 ADJOINT_LAUNCHES = (
-    RowLaunch(block=32, rows=1, unroll=4), RowLaunch(), RowLaunch(block=32), RowLaunch(block=128, unroll=1, warps=4),
-    RowLaunch(ahead=True), RowLaunch(unroll=1, ahead=True),
-    RowLaunch(streamed=True), RowLaunch(unroll=4, streamed=True), RowLaunch(rows=1, unroll=4, streamed=True),
+    RowLaunch(block=32, rows=1, unroll=4), RowLaunch(),
+    RowLaunch(unroll=3), RowLaunch(streamed=True), RowLaunch(streamed=True, registers=128),
+    RowLaunch(rows=1, streamed=True, registers=128), RowLaunch(rows=1, unroll=3, streamed=True),
+    RowLaunch(rows=1, unroll=4, streamed=True), RowLaunch(block=128, rows=1, warps=2, streamed=True),
+    RowLaunch(block=32, rows=1, registers=128),
 )  # fmt: skip
+# fewer senders than this leave multiprocessors idle if a program takes four
+ADJOINT_LIMITS = (2048,)
 
 
 def new_pulls(edges: int, features: int, atoms: int, device: torch.device, launch: RowLaunch | None = None) -> Tensor:
     """Room for p, (features / block, E, 3): each block of features leaves its own part of the sum."""
-    launch = launch or choose_launch(ADJOINT_LAUNCHES, atoms)
+    launch = launch or choose_launch(ADJOINT_LAUNCHES, ADJOINT_LIMITS, atoms)
     return torch.empty((max(1, features // launch.block), edges, 3), dtype=torch.float32, device=device)
 
 
@@ -76,7 +80,7 @@ def message_adjoint(
     if not has_kernels(qbar.device, qbar.dtype):
         return message_adjoint_plain(qbar, mubar, mu, x, record, slope, row_ptr, j, filters, pulls, add=add)
     atoms, features = qbar.shape
-    launch = launch or choose_launch(ADJOINT_LAUNCHES, atoms)
+    launch = launch or choose_launch(ADJOINT_LAUNCHES, ADJOINT_LIMITS, atoms)
     check_launch(launch, features)
     assert (
         x.stride(1) == 1
@@ -96,7 +100,8 @@ def message_adjoint(
             xbar, mubar_out, pulls, qbar, mubar, qbar if first else mu.contiguous(), x, record.view(torch.int64),
             slope.view(torch.int64), row_ptr, j, filters, atoms, pulls.shape[1], x.stride(0), qbar.stride(0),
             COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows,
-            UNROLL=launch.unroll, AHEAD=launch.ahead, STREAMED=launch.streamed and not is_table(record), HAS_MU=not first, ADD=add, num_warps=launch.warps,
+            UNROLL=launch.unroll, STREAMED=launch.streamed and not is_table(record), HAS_MU=not first, ADD=add, num_warps=launch.warps,
+            maxnreg=launch.registers,
         )  # fmt: skip
     return None if first else (xbar, mubar_out)
 
@@ -129,25 +134,25 @@ def message_adjoint_plain(
 
 
 @triton.jit
-def load_inverse(steep, valid, COUNT: tl.constexpr, MASKED: tl.constexpr):
+def load_inverse(steep, COUNT: tl.constexpr):
     """1/d of one edge: the number behind the first COUNT of its slope."""
     first: tl.constexpr = COUNT // 2
-    numbers = load_pairs(steep + first, valid, 1, MASKED)
+    numbers = load_pairs(steep + first, 1)
     at: tl.constexpr = COUNT - 2 * first
     return numbers[at]
 
 
 @triton.jit
 def stream_both(
-    base, steep, at, begin, end, COUNT: tl.constexpr, PAIRS: tl.constexpr, SLOPES: tl.constexpr, FEATURES: tl.constexpr,
-    BLOCK: tl.constexpr, UNROLL: tl.constexpr, HAS_MU: tl.constexpr,
+    bases, steep, at, COUNT: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, UNROLL: tl.constexpr,
+    HAS_MU: tl.constexpr,
 ):  # fmt: skip
     """The three parts of the filter and of its slope for each edge of a turn: a row of `at` is read once for all of them."""
     q, r, m = make_zeros(BLOCK, UNROLL), make_zeros(BLOCK, UNROLL), make_zeros(BLOCK, UNROLL)
     d_q, d_r, d_m = q, r, m
     for pair in tl.static_range((COUNT + 1) // 2):
-        numbers = load_turn(base, pair, begin, end, PAIRS, UNROLL, UNROLL > 1)
-        changes = load_turn(steep, pair, begin, end, SLOPES, UNROLL, UNROLL > 1)
+        numbers = load_turn(bases, pair, UNROLL)
+        changes = load_turn(steep, pair, UNROLL)
         for which in tl.static_range(2):
             if 2 * pair + which < COUNT:
                 row = at + (2 * pair + which) * (3 * FEATURES)
@@ -171,7 +176,7 @@ def sum_three(a, b, c, d, e, f):
 def message_adjoint_kernel(
     xbar, mubar_out, pulls, qbar, mubar, mu, x, record, slope, row_ptr, j, filters, atoms, edges, stride_x, stride_q,
     COUNT: tl.constexpr, TABLE: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-    UNROLL: tl.constexpr, AHEAD: tl.constexpr, STREAMED: tl.constexpr, HAS_MU: tl.constexpr, ADD: tl.constexpr,
+    UNROLL: tl.constexpr, STREAMED: tl.constexpr, HAS_MU: tl.constexpr, ADD: tl.constexpr,
 ):  # fmt: skip
     """ROWS senders, BLOCK features."""
     PAIRS: tl.constexpr = (COUNT + 4) // 2
@@ -200,30 +205,26 @@ def message_adjoint_kernel(
             sum_x = tl.load(mubar + here)
             sum_y = tl.load(mubar + here + FEATURES)
             sum_z = tl.load(mubar + here + 2 * FEATURES)
-        if AHEAD:
-            following = load_neighbours(j, start, end, row, UNROLL, True)
         for e0 in range(start, end, UNROLL):
-            if AHEAD:
-                others = following
-                following = load_neighbours(j, e0 + UNROLL, end, row, UNROLL, True)
-            else:
-                others = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
+            others = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
             # all loads of the turn come before its stores, so that they are in flight together: a load can't be moved before a store
             # that might have written there
+            bases, steep = find_records(record, e0, end, PAIRS, UNROLL), find_records(slope, e0, end, SLOPES, UNROLL)
             records, slopes, from_q, from_x, from_y, from_z, before = (), (), (), (), (), (), ()
             for step in tl.static_range(UNROLL):
                 e = e0 + step
-                # an edge past the end has records of zeros
+                # an edge past the end adds zeros
                 valid = e < end
+                gathers = e + tl.zeros((BLOCK,), tl.int32) < end
                 receiver = others[step]
                 if not STREAMED:
-                    records += (load_pairs(record + (wide + e) * PAIRS, valid, PAIRS, UNROLL > 1),)
-                    slopes += (load_pairs(slope + (wide + e) * SLOPES, valid, SLOPES, UNROLL > 1),)
-                from_q += (tl.load(qbar + receiver * stride_q + f),)
+                    records += (load_pairs(bases[step], PAIRS),)
+                    slopes += (load_pairs(steep[step], SLOPES),)
+                from_q += (tl.load(qbar + receiver * stride_q + f, mask=gathers, other=0.0),)
                 at = mubar + receiver * (3 * FEATURES) + f
-                from_x += (tl.load(at),)
-                from_y += (tl.load(at + FEATURES),)
-                from_z += (tl.load(at + 2 * FEATURES),)
+                from_x += (tl.load(at, mask=gathers, other=0.0),)
+                from_y += (tl.load(at + FEATURES, mask=gathers, other=0.0),)
+                from_z += (tl.load(at + 2 * FEATURES, mask=gathers, other=0.0),)
                 if ADD:
                     at = pulls + (wide + e) * 3
                     before += (
@@ -232,18 +233,15 @@ def message_adjoint_kernel(
                         tl.load(at + 2, mask=valid, other=0.0),
                     )
             if STREAMED:
-                base, steep = record + (wide + e0) * PAIRS, slope + (wide + e0) * SLOPES
                 filters_e, slopes_e = stream_both(
-                    base, steep, anew(filters + f, e0, FEATURES), e0, end, COUNT, PAIRS, SLOPES, FEATURES, BLOCK, UNROLL,
-                    HAS_MU,
-                )  # fmt: skip
+                    bases, steep, anew(filters + f, e0, FEATURES), COUNT, FEATURES, BLOCK, UNROLL, HAS_MU
+                )
             for step in tl.static_range(UNROLL):
                 if STREAMED:
-                    valid = e0 + step < end
                     v_q, v_r, v_m = filters_e[0][step], filters_e[1][step], filters_e[2][step]
                     d_q, d_r, d_m = slopes_e[0][step], slopes_e[1][step], slopes_e[2][step]
-                    u_x, u_y, u_z = load_direction(base + step * PAIRS, valid, COUNT, UNROLL > 1)
-                    inverse = load_inverse(steep + step * SLOPES, valid, COUNT, UNROLL > 1)
+                    u_x, u_y, u_z = load_direction(bases[step], COUNT)
+                    inverse = load_inverse(steep[step], COUNT)
                 else:
                     if TABLE:
                         w_q, w_r, w_m = look_up(filters, f, records[step], COUNT, FEATURES, HAS_MU)

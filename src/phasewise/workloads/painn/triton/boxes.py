@@ -25,9 +25,8 @@ SPREAD = 2.0
 class Box:
     """One periodic box on the device, and how it is cut. Positions may change freely, the cell only through `plan_box`."""
 
-    # (3, 3) float64, rows are lattice vectors, and its inverse
+    # (3, 3) float64, rows are lattice vectors
     cell: Tensor
-    inverse: Tensor
     cutoff: float
     cells: tuple[int, int, int]
     reach: tuple[int, int, int]
@@ -44,9 +43,7 @@ def plan_box(cell: Tensor, cutoff: float, atoms: int, *, slots: int | None = Non
     if cell.shape != (3, 3) or not float(torch.linalg.det(cell.double())):
         raise UserError(f"cell {cell.tolist()}: a periodic box needs three lattice vectors that span a volume.")
     host = cell.detach().double().cpu().contiguous()
-    # linalg.inv answers in columns; kernels read rows
-    inverse = torch.linalg.inv(host).contiguous()
-    heights = (1 / inverse.norm(dim=0)).tolist()
+    heights = (1 / torch.linalg.inv(host).norm(dim=0)).tolist()
     for finer in range(1, 5):
         cells = tuple(max(1, math.floor(finer * h / cutoff)) for h in heights)
         mean = atoms / math.prod(cells)
@@ -55,6 +52,4 @@ def plan_box(cell: Tensor, cutoff: float, atoms: int, *, slots: int | None = Non
     reach = tuple(math.ceil(cutoff * n / h) for n, h in zip(cells, heights, strict=True))
     if slots is None:
         slots = min(MOST_SLOTS, max(16, 1 << math.ceil(math.log2(max(1.0, SPREAD * mean)))))
-    return Box(
-        cell=host.to(cell.device), inverse=inverse.to(cell.device), cutoff=cutoff, cells=cells, reach=reach, slots=slots
-    )
+    return Box(cell=host.to(cell.device), cutoff=cutoff, cells=cells, reach=reach, slots=slots)

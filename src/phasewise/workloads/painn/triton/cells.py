@@ -1,11 +1,10 @@
-"""Neighbour list of one periodic box by cells, in six kernels of fixed size.
+"""Neighbour list of one periodic box by cells, in five kernels of fixed size.
 
 bin    each atom is wrapped into the box and takes a slot of its cell, by an atomic count of integers: in any order
 pack   each cell sorts its atoms by number, so that what follows no longer knows that order, and stores their positions together
-count  each cell against the cells around it, tile by tile: numbers of neighbours
-scan   where each row begins
-fill   the same walk again writes the rows
-finish opposites and empty places (`lists.py`)
+count  each cell against each of those around it: the runs of neighbours that atoms of the one have in the other (`pairs.py`)
+scan   where each run begins
+fill   the same pairs of cells again write the runs, with the opposite of each edge, and the empty places
 
 r = (w_j - w_i) + s H with wrapped positions w and whole lattice vectors s, in float64 and in this order, so that the two
 directions of a pair differ in sign alone. The shift of the unwrapped positions, s - home_j + home_i, is kept packed as
@@ -14,6 +13,8 @@ more than 250 boxes away from the first is counted in `overflow`.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 import triton
@@ -24,20 +25,12 @@ from phasewise.workloads.painn import reference
 from phasewise.workloads.painn.layout import Atoms, Edges
 from phasewise.workloads.painn.triton.boxes import Box
 from phasewise.workloads.painn.triton.device import blocks, has_kernels
-from phasewise.workloads.painn.triton.lists import (
-    COLUMNS,
-    ROWS,
-    finish_edges,
-    load_vector,
-    new_edges,
-    place_edges,
-    store_edges,
-    sum_before,
-)
-from phasewise.workloads.painn.triton.molecules import cutoff_square
+from phasewise.workloads.painn.triton.lists import COLUMNS, ROWS, load_vector, new_edges, place_edges
+from phasewise.workloads.painn.triton.pairs import lattice_vector, pair_kernel, scan_kernel, unpack
 
 BLOCK = 128
-SCAN_BLOCK = 1024
+# runs of a program that adds them up: 128 rows of 27, and fewer in boxes so thin that a search reaches further
+RUNS = 4096
 
 
 def find_in_box(atoms: Atoms, box: Box, capacity: int) -> tuple[Edges, Tensor]:
@@ -57,27 +50,29 @@ def find_in_box(atoms: Atoms, box: Box, capacity: int) -> tuple[Edges, Tensor]:
     held = torch.zeros(cells + 1, dtype=torch.int32, device=device)
     member, home = (torch.empty(cells * box.slots, dtype=torch.int32, device=device) for _ in range(2))
     where = torch.empty((cells * box.slots, 3), dtype=torch.float64, device=device)
-    counts, homes = (torch.zeros(count, dtype=torch.int32, device=device) for _ in range(2))
-    square = cutoff_square(box.cutoff, device)
+    counts, homes = (torch.empty(count, dtype=torch.int32, device=device) for _ in range(2))
+    around = math.prod(2 * reach + 1 for reach in box.reach)
+    runs = torch.empty(count * around, dtype=torch.int32, device=device)
     bin_kernel[(blocks(count, BLOCK),)](
-        member, homes, held, positions, box.cell, box.inverse, count, cells, *box.cells, SLOTS=box.slots, BLOCK=BLOCK,
+        member, homes, counts, held, positions, box.cell, count, cells, *box.cells, SLOTS=box.slots, BLOCK=BLOCK,
         num_warps=4,
     )  # fmt: skip
     pack_kernel[(cells,)](member, home, where, held, homes, positions, box.cell, SLOTS=box.slots, num_warps=4)
-    begins = torch.empty(count, dtype=torch.int32, device=device)
-    shared = (member, home, where, held, box.cell, square, capacity, *box.cells, *box.reach)
+    width = triton.next_power_of_2(around)
+    wide = max(1, RUNS // width)
     rows = min(ROWS, box.slots)
-    for fill in (False, True):
+    # edges take more registers than lengths: two warps for a tile twice as wide
+    for fill, columns, warps in ((False, rows, 1), (True, COLUMNS, 2)):
         if fill:
-            scan_kernel[(blocks(count, SCAN_BLOCK),)](
-                edges.row_ptr, begins, edges.overflow, counts, held, count, cells, capacity, BLOCK=SCAN_BLOCK,
-                num_warps=4,
+            scan_kernel[(blocks(count, wide),)](
+                edges.row_ptr, runs, edges.overflow, counts, held, count, cells, capacity, around,
+                ROWS=wide, AROUND=width, num_warps=4,
             )  # fmt: skip
-        pair_kernel[(cells, box.slots // rows)](
-            edges.i, edges.j, edges.r, shift, counts, begins, *shared, FILL=fill, SLOTS=box.slots, ROWS=rows,
-            COLUMNS=COLUMNS, num_warps=4,
+        pair_kernel[(cells * (box.slots // rows), around)](
+            edges.i, edges.j, edges.r, edges.reverse, shift, counts, runs, edges.row_ptr, member, home, where, held,
+            box.cell, count, capacity, 2.0 * box.cutoff, *box.cells, *box.reach,
+            SQUARE=box.cutoff**2, FILL=fill, SLOTS=box.slots, ROWS=rows, COLUMNS=columns, num_warps=warps,
         )  # fmt: skip
-    finish_edges(edges, box.cutoff)
     return edges, shift
 
 
@@ -91,10 +86,21 @@ def find_in_box_plain(atoms: Atoms, box: Box, capacity: int) -> tuple[Edges, Ten
     return edges, shift
 
 
+@triton.jit
+def share_of(x, y, z, cell, k: tl.constexpr):
+    """How many times lattice vector k a place is out: s_k = (R . n) / (H_k . n) with n = H_(k+1) x H_(k+2)."""
+    h_x, h_y, h_z = tl.load(cell + 3 * k), tl.load(cell + 3 * k + 1), tl.load(cell + 3 * k + 2)
+    b: tl.constexpr = 3 * ((k + 1) % 3)
+    c: tl.constexpr = 3 * ((k + 2) % 3)
+    b_x, b_y, b_z = tl.load(cell + b), tl.load(cell + b + 1), tl.load(cell + b + 2)
+    c_x, c_y, c_z = tl.load(cell + c), tl.load(cell + c + 1), tl.load(cell + c + 2)
+    n_x, n_y, n_z = b_y * c_z - b_z * c_y, b_z * c_x - b_x * c_z, b_x * c_y - b_y * c_x
+    return (x * n_x + y * n_y + z * n_z) / (h_x * n_x + h_y * n_y + h_z * n_z)
+
+
 @triton.jit(do_not_specialize=["atoms", "cells", "n_x", "n_y", "n_z"])
 def bin_kernel(
-    member, homes, held, positions, cell, inverse, atoms, cells, n_x, n_y, n_z,
-    SLOTS: tl.constexpr, BLOCK: tl.constexpr,
+    member, homes, counts, held, positions, cell, atoms, cells, n_x, n_y, n_z, SLOTS: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """BLOCK atoms."""
     a = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -102,8 +108,10 @@ def bin_kernel(
     x, y, z = load_vector(positions, a.to(tl.int64), valid)
     number = tl.zeros((BLOCK,), tl.int32)
     code, far = number, number
+    # what finds no slot has no neighbours
+    tl.store(counts + a, number, mask=valid)
     for k in tl.static_range(3):
-        s = x * tl.load(inverse + k) + y * tl.load(inverse + 3 + k) + z * tl.load(inverse + 6 + k)
+        s = share_of(x, y, z, cell, k)
         whole = tl.floor(s)
         n = n_x if k == 0 else (n_y if k == 1 else n_z)
         # a fraction just below 1 may round up to 1
@@ -142,104 +150,3 @@ def pack_kernel(member, home, where, held, homes, positions, cell, SLOTS: tl.con
     tl.store(at, x - o_x, mask=valid)
     tl.store(at + 1, y - o_y, mask=valid)
     tl.store(at + 2, z - o_z, mask=valid)
-
-
-@triton.jit
-def unpack(code):
-    """The three signed numbers of ten bits in a packed shift."""
-    low = code + 512
-    s_x = (low & 1023) - 512
-    low = ((low - (s_x + 512)) >> 10) + 512
-    s_y = (low & 1023) - 512
-    return s_x, s_y, (low - (s_y + 512)) >> 10
-
-
-@triton.jit
-def lattice_vector(s_x, s_y, s_z, cell):
-    """s H in float64."""
-    a, b, c = s_x.to(tl.float64), s_y.to(tl.float64), s_z.to(tl.float64)
-    x = a * tl.load(cell) + b * tl.load(cell + 3) + c * tl.load(cell + 6)
-    y = a * tl.load(cell + 1) + b * tl.load(cell + 4) + c * tl.load(cell + 7)
-    z = a * tl.load(cell + 2) + b * tl.load(cell + 5) + c * tl.load(cell + 8)
-    return x, y, z
-
-
-@triton.jit(do_not_specialize=["atoms", "cells", "capacity"])
-def scan_kernel(
-    row_ptr, begins, overflow, counts, held, atoms, cells, capacity, BLOCK: tl.constexpr
-):  # fmt: skip
-    """Where BLOCK rows begin; each program adds up all counts before its own, which are few and in cache."""
-    block = tl.program_id(0)
-    rows = block * BLOCK + tl.arange(0, BLOCK)
-    valid = rows < atoms
-    count = tl.load(counts + rows, mask=valid, other=0)
-    begin = sum_before(counts, block * BLOCK, 4096) + tl.cumsum(count, 0) - count
-    tl.store(begins + rows, begin, mask=valid)
-    tl.store(row_ptr + rows, tl.minimum(begin, capacity), mask=valid)
-    if block == tl.num_programs(0) - 1:
-        total = tl.max(begin + count)
-        tl.store(row_ptr + atoms, tl.minimum(total, capacity))
-        tl.store(overflow, tl.maximum(total - capacity, 0) + tl.load(held + cells))
-
-
-@triton.jit
-def wrap(index, n):
-    """Which image of the box a cell index stands in, rounding down, and the index inside."""
-    image = tl.where(index >= 0, index // n, -((n - 1 - index) // n))
-    return image, index - image * n
-
-
-@triton.jit(do_not_specialize=["capacity", "n_x", "n_y", "n_z", "reach_x", "reach_y", "reach_z"])
-def pair_kernel(
-    i, j, r, shift, counts, begins, member, home, where, held, cell, square, capacity,
-    n_x, n_y, n_z, reach_x, reach_y, reach_z,
-    FILL: tl.constexpr, SLOTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """ROWS slots of a cell against all cells that the cutoff reaches: numbers of neighbours, or (FILL) rows."""
-    number = tl.program_id(0)
-    c_z = number % n_z
-    c_y = (number // n_z) % n_y
-    c_x = number // (n_z * n_y)
-    first = tl.program_id(1) * ROWS
-    slot = first + tl.arange(0, ROWS)
-    atoms = tl.minimum(tl.load(held + number), SLOTS)
-    valid = slot < atoms
-    a = tl.load(member + number * SLOTS + slot, mask=valid, other=0)
-    x, y, z = load_vector(where, (number * SLOTS + slot).to(tl.int64), valid)
-    radius = tl.load(square)
-    seen = tl.zeros((ROWS,), tl.int32)
-    if FILL:
-        seen = tl.load(begins + a, mask=valid, other=0)
-        mine = tl.load(home + number * SLOTS + slot, mask=valid, other=0)
-    width_y, width_z = 2 * reach_y + 1, 2 * reach_z + 1
-    # where all slots are empty, at none
-    around = tl.where(first < atoms, (2 * reach_x + 1) * width_y * width_z, 0)
-    for k in range(around):
-        s_x, d_x = wrap(c_x + k // (width_y * width_z) - reach_x, n_x)
-        s_y, d_y = wrap(c_y + (k // width_z) % width_y - reach_y, n_y)
-        s_z, d_z = wrap(c_z + k % width_z - reach_z, n_z)
-        there = (d_x * n_y + d_y) * n_z + d_z
-        o_x, o_y, o_z = lattice_vector(s_x, s_y, s_z, cell)
-        they = tl.minimum(tl.load(held + there), SLOTS)
-        # an atom is no neighbour of itself, but its images are
-        is_home = tl.abs(s_x) + tl.abs(s_y) + tl.abs(s_z) == 0
-        for begin in range(0, they, COLUMNS):
-            column = begin + tl.arange(0, COLUMNS)
-            exists = column < they
-            b = tl.load(member + there * SLOTS + column, mask=exists, other=0)
-            b_x, b_y, b_z = load_vector(where, (there * SLOTS + column).to(tl.int64), exists)
-            dx = (b_x[None, :] - x[:, None]) + o_x
-            dy = (b_y[None, :] - y[:, None]) + o_y
-            dz = (b_z[None, :] - z[:, None]) + o_z
-            near = (dx * dx + dy * dy + dz * dz < radius) & valid[:, None] & exists[None, :]
-            near = near & (a[:, None] != tl.where(is_home, b, -1)[None, :])
-            one = near.to(tl.int32)
-            if FILL:
-                place = seen[:, None] + tl.cumsum(one, 1) - one
-                store_edges(i, j, r, place, near, a[:, None], b[None, :], dx, dy, dz, capacity)
-                theirs = tl.load(home + there * SLOTS + column, mask=exists, other=0)
-                code = (s_x + 1024 * s_y + 1048576 * s_z) - theirs[None, :] + mine[:, None]
-                tl.store(shift + place, code, mask=near & (place < capacity))
-            seen += tl.sum(one, 1)
-    if not FILL:
-        tl.store(counts + a, seen, mask=valid)

@@ -3,6 +3,9 @@
     F_a = sum_e (p_rev(e) - p_e)          p_e = dE/dr' of the edge along which a sends (`adjoint.py`), summed over its parts
     G_a = sum_e (-r_e) (x) p_e            dE/dstrain of a system is the sum of G over its atoms
 
+With more edges than places all of it is NaN: the kernels see to that themselves, and add the reference energies too, since a kernel
+after them would take longer to begin than to run.
+
 Every p is added to one atom and taken from one other, in float64: the forces of a system add up to 0 to its last bits,
 although p itself is float32. No atomics. 24 B an edge and part read, half of them at a random place.
 """
@@ -34,7 +37,7 @@ def gather_forces(pulls: Tensor, edges: Edges, *, strain: bool = False) -> tuple
     gradient = torch.empty((atoms, 3, 3), dtype=torch.float64, device=pulls.device) if strain else None
     if atoms:
         force_kernel[(blocks(atoms, ROWS),)](
-            forces, gradient if strain else forces, pulls, edges.r, edges.row_ptr, edges.reverse, atoms, pulls.shape[1],
+            forces, gradient if strain else forces, pulls, edges.r, edges.row_ptr, edges.reverse, edges.overflow, atoms, pulls.shape[1],
             PARTS=pulls.shape[0], STRAIN=strain, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4,
         )  # fmt: skip
     return forces, gradient
@@ -45,7 +48,7 @@ def gather_forces_plain(pulls: Tensor, edges: Edges, *, strain: bool = False) ->
     count, atoms = int(edges.row_ptr[-1]), edges.row_ptr.shape[0] - 1
     a = receivers(edges.row_ptr, count)
     p = pulls.double().sum(0)
-    zeros = torch.zeros((atoms, 3), dtype=torch.float64, device=pulls.device)
+    zeros = torch.zeros((atoms, 3), dtype=torch.float64, device=pulls.device).masked_fill(edges.overflow > 0, torch.nan)
     forces = zeros.index_add(0, a, p[edges.reverse[:count].long()] - p[:count])
     if not strain:
         return forces, None
@@ -66,9 +69,21 @@ def sum_systems(values: Tensor, start: Tensor) -> Tensor:
     return out.view(systems, *values.shape[1:])
 
 
+def sum_energies(energy: Tensor, atomref: Tensor, numbers: Tensor, start: Tensor, overflow: Tensor) -> Tensor:
+    """Energies of systems (B,), float64, from those of atoms (A,) without their reference (100,)."""
+    if not has_kernels(energy.device, energy.dtype):
+        total = sum_systems(energy.double() + atomref.index_select(0, numbers), start)
+        return total.masked_fill(overflow > 0, torch.nan)
+    out = torch.empty(start.shape[0] - 1, dtype=torch.float64, device=energy.device)
+    energy_kernel[(out.shape[0],)](
+        out, energy.contiguous(), atomref, numbers, start, overflow, CHUNK=CHUNK, num_warps=4
+    )
+    return out
+
+
 @triton.jit(do_not_specialize=["atoms", "edges"])
 def force_kernel(
-    forces, gradient, pulls, r, row_ptr, reverse, atoms, edges,
+    forces, gradient, pulls, r, row_ptr, reverse, overflow, atoms, edges,
     PARTS: tl.constexpr, STRAIN: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """ROWS atoms, COLUMNS edges of each at a time."""
@@ -76,7 +91,8 @@ def force_kernel(
     valid = rows < atoms
     low = tl.load(row_ptr + rows, mask=valid, other=0)
     high = tl.load(row_ptr + rows + 1, mask=valid, other=0)
-    zero = tl.zeros((ROWS, COLUMNS), tl.float64)
+    # every sum begins with it
+    zero = tl.zeros((ROWS, COLUMNS), tl.float64) + nothing(overflow)
     f_x, f_y, f_z = zero, zero, zero
     if STRAIN:
         g = (zero, zero, zero, zero, zero, zero, zero, zero, zero)
@@ -85,7 +101,8 @@ def force_kernel(
         here = e < high[:, None]
         back = tl.load(reverse + e, mask=here, other=0).to(tl.int64)
         e = e.to(tl.int64)
-        p_x, p_y, p_z = zero, zero, zero
+        p_x = tl.zeros((ROWS, COLUMNS), tl.float64)
+        p_y, p_z = p_x, p_x
         for part in tl.static_range(PARTS):
             base = pulls + part * edges.to(tl.int64) * 3
             out_x, out_y, out_z = load_vector(base, e, here)
@@ -111,6 +128,26 @@ def force_kernel(
     if STRAIN:
         for k in tl.static_range(9):
             tl.store(gradient + at * 9 + k, tl.sum(g[k], 1), mask=valid)
+
+
+@triton.jit
+def nothing(overflow):
+    """0, or NaN where the list had more edges than places."""
+    return tl.where(tl.load(overflow) > 0, float("nan"), 0.0)
+
+
+@triton.jit
+def energy_kernel(out, energy, atomref, numbers, start, overflow, CHUNK: tl.constexpr):
+    """One system."""
+    low = tl.load(start + tl.program_id(0))
+    high = tl.load(start + tl.program_id(0) + 1)
+    total = tl.zeros((CHUNK,), tl.float64)
+    for begin in range(low, high, CHUNK):
+        at = begin + tl.arange(0, CHUNK)
+        species = tl.load(numbers + at, mask=at < high, other=0)
+        own = tl.load(energy + at, mask=at < high, other=0.0).to(tl.float64)
+        total += own + tl.load(atomref + species, mask=at < high, other=0.0)
+    tl.store(out + tl.program_id(0), tl.sum(total) + nothing(overflow))
 
 
 @triton.jit

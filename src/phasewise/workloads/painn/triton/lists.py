@@ -177,6 +177,12 @@ def reverse_sorted_kernel(reverse, i, j, r, row_ptr, atoms, capacity, far, EDGES
 def store_opposites(reverse, i, j, r, e, found, room, empty, far):
     """Where the opposites are, and what an empty place holds. One may be missing only where the list overflowed."""
     tl.store(reverse + e, tl.where(found >= 0, found, e), mask=room)
+    store_empty(i, j, r, e, empty, far)
+
+
+@triton.jit
+def store_empty(i, j, r, e, empty, far):
+    """What an empty place holds, but for its opposite, which is itself."""
     tl.store(i + e, tl.zeros_like(e), mask=empty)
     tl.store(j + e, tl.zeros_like(e), mask=empty)
     at = r + e.to(tl.int64) * 3
@@ -184,3 +190,12 @@ def store_opposites(reverse, i, j, r, e, found, room, empty, far):
     tl.store(at, none + far, mask=empty)
     tl.store(at + 1, none, mask=empty)
     tl.store(at + 2, none, mask=empty)
+
+
+@triton.jit
+def fill_empty(i, j, r, reverse, total, share, shares, capacity, far, SOME: tl.constexpr):
+    """One of so many shares of the empty places from `total` on."""
+    for begin in range(total + share * SOME, capacity, shares * SOME):
+        e = begin + tl.arange(0, SOME)
+        tl.store(reverse + e, e, mask=e < capacity)
+        store_empty(i, j, r, e, e < capacity, far)

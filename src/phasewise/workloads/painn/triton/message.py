@@ -17,10 +17,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from phasewise.workloads.painn.triton.device import blocks, has_kernels
+from phasewise.workloads.painn.triton.device import blocks, choose_launch, has_kernels
 from phasewise.workloads.painn.triton.turns import (
     anew,
     contract,
+    find_records,
     load_direction,
     load_filter,
     load_neighbours,
@@ -38,26 +39,21 @@ class RowLaunch:
     rows: int = 4
     unroll: int = 2
     warps: int = 1
-    # who the next edges come from is read a turn ahead: where from is known when their turn begins, for a register an edge
-    ahead: bool = False
     # the filter is read anew in each turn, once for all of its edges, and does not stay in registers: there is room for more edges
     streamed: bool = False
+    # of a thread, at most: a warp more on each quarter of a multiprocessor at 168, 128, 96 and 80; None: as many as it likes
+    registers: int | None = None
 
 
-# what there is to choose from: the first is for few atoms (many programs), the second for many (few loads of the filter)
+# in ascending order of the atoms that they are for: many programs for few, then more edges in flight
 FORWARD_LAUNCHES = (
-    RowLaunch(block=32, rows=1, unroll=4), RowLaunch(), RowLaunch(unroll=1), RowLaunch(block=128, warps=4),
-    RowLaunch(ahead=True), RowLaunch(unroll=1, ahead=True),
-    RowLaunch(unroll=4, streamed=True), RowLaunch(unroll=4, ahead=True, streamed=True),
-    RowLaunch(rows=1, unroll=4, streamed=True),
+    RowLaunch(block=32, rows=1, unroll=4), RowLaunch(rows=1, unroll=4, streamed=True),
+    RowLaunch(), RowLaunch(unroll=4, streamed=True), RowLaunch(rows=1, unroll=3, streamed=True),
+    RowLaunch(block=128, rows=1, unroll=2, streamed=True), RowLaunch(block=128, rows=1, unroll=3, streamed=True),
+    RowLaunch(block=128, rows=1, unroll=4, streamed=True),
 )  # fmt: skip
-# fewer receivers than this leave multiprocessors idle if a program takes four
-MANY_ATOMS = 2048
-
-
-def choose_launch(launches: tuple[RowLaunch, ...], atoms: int) -> RowLaunch:
-    """The launch for so many atoms, from a list whose first is for few and whose second is for many."""
-    return launches[0] if atoms < MANY_ATOMS else launches[1]
+# from so many receivers on, a row of its own for each fills the multiprocessors with blocks of 64 features too
+FORWARD_LIMITS = (1024,)
 
 
 def pack_filter(weight: Tensor, bias: Tensor, layers: int) -> Tensor:
@@ -84,7 +80,7 @@ def message(
     if not has_kernels(q.device, q.dtype):
         return message_plain(q, mu, x, record, row_ptr, j, filters)
     atoms, features = q.shape
-    launch = launch or choose_launch(FORWARD_LAUNCHES, atoms)
+    launch = launch or choose_launch(FORWARD_LAUNCHES, FORWARD_LIMITS, atoms)
     check_launch(launch, features)
     assert x.stride(1) == 1 and filters.is_contiguous() and record.is_contiguous()
     q_out = torch.empty_like(q)
@@ -95,7 +91,7 @@ def message(
             q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, record.view(torch.int64),
             row_ptr, j, filters, atoms, x.stride(0),
             COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows, UNROLL=launch.unroll,
-            AHEAD=launch.ahead, STREAMED=launch.streamed and not is_table(record), HAS_MU=mu is not None, num_warps=launch.warps,
+            STREAMED=launch.streamed and not is_table(record), HAS_MU=mu is not None, num_warps=launch.warps, maxnreg=launch.registers,
         )  # fmt: skip
     return q_out, mu_out
 
@@ -159,7 +155,7 @@ def direction_plain(record: Tensor) -> Tensor:
 def message_kernel(
     q_out, mu_out, q, mu, x, record, row_ptr, j, filters, atoms, stride_x,
     COUNT: tl.constexpr, TABLE: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-    UNROLL: tl.constexpr, AHEAD: tl.constexpr, STREAMED: tl.constexpr, HAS_MU: tl.constexpr,
+    UNROLL: tl.constexpr, STREAMED: tl.constexpr, HAS_MU: tl.constexpr,
 ):  # fmt: skip
     """ROWS receivers, BLOCK features."""
     PAIRS: tl.constexpr = (COUNT + 4) // 2
@@ -174,40 +170,34 @@ def message_kernel(
         end = tl.load(row_ptr + row + 1)
         sum_q = tl.zeros((BLOCK,), tl.float32)
         sum_x, sum_y, sum_z = sum_q, sum_q, sum_q
-        if AHEAD:
-            following = load_neighbours(j, start, end, row, UNROLL, True)
         for e0 in range(start, end, UNROLL):
-            if AHEAD:
-                senders = following
-                following = load_neighbours(j, e0 + UNROLL, end, row, UNROLL, True)
-            else:
-                senders = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
+            senders = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
             # all loads of the turn come first, so that they are in flight together
+            bases = find_records(record, e0, end, PAIRS, UNROLL)
             numbers, from_q, from_r, from_m, from_x, from_y, from_z = (), (), (), (), (), (), ()
             for step in tl.static_range(UNROLL):
-                e = e0 + step
-                # an edge past the end has a record of zeros
+                # an edge past the end adds zeros
+                valid = e0 + step + tl.zeros((BLOCK,), tl.int32) < end
                 if not STREAMED:
-                    numbers += (load_pairs(record + (wide + e) * PAIRS, e < end, PAIRS, UNROLL > 1),)
+                    numbers += (load_pairs(bases[step], PAIRS),)
                 sender = senders[step]
                 at = x + sender * stride_x + f
-                from_q += (tl.load(at),)
-                from_r += (tl.load(at + FEATURES),)
+                from_q += (tl.load(at, mask=valid, other=0.0),)
+                from_r += (tl.load(at + FEATURES, mask=valid, other=0.0),)
                 if HAS_MU:
-                    from_m += (tl.load(at + 2 * FEATURES),)
+                    from_m += (tl.load(at + 2 * FEATURES, mask=valid, other=0.0),)
                     at = mu + sender * (3 * FEATURES) + f
                     from_x += (tl.load(at),)
                     from_y += (tl.load(at + FEATURES),)
                     from_z += (tl.load(at + 2 * FEATURES),)
             if STREAMED:
-                base = record + (wide + e0) * PAIRS
                 filter_q, filter_r, filter_m = stream_filter(
-                    base, anew(filters + f, e0, FEATURES), e0, end, COUNT, PAIRS, FEATURES, BLOCK, UNROLL, HAS_MU
+                    bases, anew(filters + f, e0, FEATURES), COUNT, FEATURES, BLOCK, UNROLL, HAS_MU
                 )
             for step in tl.static_range(UNROLL):
                 if STREAMED:
                     v_q, v_r, v_m = filter_q[step], filter_r[step], filter_m[step]
-                    u = load_direction(base + step * PAIRS, e0 + step < end, COUNT, UNROLL > 1)
+                    u = load_direction(bases[step], COUNT)
                 else:
                     if TABLE:
                         w_q, w_r, w_m = look_up(filters, f, numbers[step], COUNT, FEATURES, HAS_MU)

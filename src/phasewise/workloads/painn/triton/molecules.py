@@ -36,26 +36,20 @@ def find_in_molecules(atoms: Atoms, cutoff: float, capacity: int) -> Edges:
     programs = blocks(count, ROWS)
     counts = torch.empty(count, dtype=torch.int32, device=device)
     totals = torch.empty(programs, dtype=torch.int32, device=device)
-    square = cutoff_square(cutoff, device)
-    shared = (atoms.positions.contiguous(), atoms.system, atoms.start, square, counts, totals, count)
+    shared = (atoms.positions.contiguous(), atoms.system, atoms.start, counts, totals, count)
     for fill in (False, True):
         molecule_kernel[(programs,)](
             edges.row_ptr, edges.i, edges.j, edges.r, edges.overflow, *shared, capacity,
-            FILL=fill, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4,
+            SQUARE=cutoff**2, FILL=fill, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4,
         )  # fmt: skip
     finish_edges(edges, cutoff, ascending=True)
     return edges
 
 
-def cutoff_square(cutoff: float, device: torch.device) -> torch.Tensor:
-    """cutoff^2 as float64 (1,): a float argument of a kernel would be float32. Made on the device, so a graph can hold it."""
-    return torch.full((1,), cutoff**2, dtype=torch.float64, device=device)
-
-
 @triton.jit(do_not_specialize=["atoms", "capacity"])
 def molecule_kernel(
-    row_ptr, i, j, r, overflow, positions, system, start, square, counts, totals, atoms, capacity,
-    FILL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    row_ptr, i, j, r, overflow, positions, system, start, counts, totals, atoms, capacity,
+    SQUARE: tl.constexpr, FILL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """ROWS atoms: their numbers of neighbours, or (FILL) their rows."""
     block = tl.program_id(0)
@@ -67,7 +61,8 @@ def molecule_kernel(
     # the molecules of the first and the last row, and all between
     low = tl.load(start + tl.load(system + block * ROWS))
     high = tl.load(start + tl.load(system + tl.minimum(block * ROWS + ROWS, atoms) - 1) + 1)
-    radius = tl.load(square)
+    # a float argument would be float32
+    radius = tl.full((1, 1), SQUARE, tl.float64)
     seen = tl.zeros((ROWS,), tl.int32)
     if FILL:
         last = tl.num_programs(0) - 1

@@ -16,7 +16,6 @@ import triton.language as tl
 from torch import Tensor
 
 from phasewise.workloads.painn.layout import Atoms, Edges
-from phasewise.workloads.painn.triton.cells import lattice_vector, unpack
 from phasewise.workloads.painn.triton.device import blocks, has_kernels
 from phasewise.workloads.painn.triton.lists import (
     COLUMNS,
@@ -29,7 +28,7 @@ from phasewise.workloads.painn.triton.lists import (
     store_edges,
 )
 from phasewise.workloads.painn.triton.message import receivers
-from phasewise.workloads.painn.triton.molecules import cutoff_square
+from phasewise.workloads.painn.triton.pairs import lattice_vector, unpack
 
 
 def prune(atoms: Atoms, wide: Edges, shift: Tensor | None, cutoff: float, capacity: int) -> Edges:
@@ -48,11 +47,11 @@ def prune(atoms: Atoms, wide: Edges, shift: Tensor | None, cutoff: float, capaci
     totals = torch.empty(programs, dtype=torch.int32, device=device)
     # without a cell, its place in the call is taken by the positions and never read
     cell = positions if shift is None else atoms.cell.contiguous()
-    shared = (positions, wide.row_ptr, wide.j, wide.j if shift is None else shift, cell, cutoff_square(cutoff, device))
+    shared = (positions, wide.row_ptr, wide.j, wide.j if shift is None else shift, cell)
     for fill in (False, True):
         prune_kernel[(programs,)](
             edges.row_ptr, edges.i, edges.j, edges.r, edges.overflow, *shared, counts, totals, wide.overflow, count,
-            capacity, FILL=fill, PERIODIC=shift is not None, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4,
+            capacity, SQUARE=cutoff**2, FILL=fill, PERIODIC=shift is not None, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4,
         )  # fmt: skip
     finish_edges(edges, cutoff)
     return edges
@@ -84,8 +83,8 @@ def prune_plain(atoms: Atoms, wide: Edges, shift: Tensor | None, cutoff: float, 
 
 @triton.jit(do_not_specialize=["atoms", "capacity"])
 def prune_kernel(
-    row_ptr, i, j, r, overflow, positions, wide_row_ptr, wide_j, shift, cell, square, counts, totals, wide_overflow,
-    atoms, capacity, FILL: tl.constexpr, PERIODIC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    row_ptr, i, j, r, overflow, positions, wide_row_ptr, wide_j, shift, cell, counts, totals, wide_overflow,
+    atoms, capacity, SQUARE: tl.constexpr, FILL: tl.constexpr, PERIODIC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows: how many of their edges are left, or (FILL) those edges."""
     block = tl.program_id(0)
@@ -94,7 +93,8 @@ def prune_kernel(
     x, y, z = load_vector(positions, rows.to(tl.int64), valid)
     low = tl.load(wide_row_ptr + rows, mask=valid, other=0)
     high = tl.load(wide_row_ptr + rows + 1, mask=valid, other=0)
-    radius = tl.load(square)
+    # a float argument would be float32
+    radius = tl.full((1, 1), SQUARE, tl.float64)
     seen = tl.zeros((ROWS,), tl.int32)
     if FILL:
         last = tl.num_programs(0) - 1

@@ -37,15 +37,24 @@ def look_up(filters, f, record, COUNT: tl.constexpr, FEATURES: tl.constexpr, HAS
 
 
 @triton.jit
-def load_pairs(base, valid, COUNT: tl.constexpr, MASKED: tl.constexpr):
-    """2 COUNT floats of one edge, the same for all threads, through 8-byte loads; 0 where there is no edge."""
+def find_records(records, begin, end, SIZE: tl.constexpr, UNROLL: tl.constexpr):
+    """Where the records of one turn begin, SIZE pairs long each; an edge past the end has that of the last one.
+
+    It adds nothing, since what it gathers is 0: four numbers to mask, where its records are 46.
+    """
+    wide = tl.full((), 0, tl.int64)
+    found = ()
+    for step in tl.static_range(UNROLL):
+        found += (records + (wide + tl.minimum(begin + step, end - 1)) * SIZE,)
+    return found
+
+
+@triton.jit
+def load_pairs(base, COUNT: tl.constexpr):
+    """2 COUNT floats of one edge, the same for all threads, through 8-byte loads."""
     numbers = ()
     for n in tl.static_range(COUNT):
-        # an if, since the branch that is not taken must not be compiled
-        if MASKED:  # noqa: SIM108
-            two = tl.load(base + n, mask=valid, other=0)
-        else:
-            two = tl.load(base + n)
+        two = tl.load(base + n)
         numbers += (
             two.to(tl.int32).to(tl.float32, bitcast=True),
             (two >> 32).to(tl.int32).to(tl.float32, bitcast=True),
@@ -68,10 +77,10 @@ def load_neighbours(j, begin, end, row, UNROLL: tl.constexpr, MASKED: tl.constex
 
 
 @triton.jit
-def load_direction(base, valid, COUNT: tl.constexpr, MASKED: tl.constexpr):
+def load_direction(base, COUNT: tl.constexpr):
     """u of one edge: the three numbers behind the first COUNT of its record."""
     first: tl.constexpr = COUNT // 2
-    numbers = load_pairs(base + first, valid, (COUNT + 4) // 2 - first, MASKED)
+    numbers = load_pairs(base + first, (COUNT + 4) // 2 - first)
     at: tl.constexpr = COUNT - 2 * first
     return numbers[at], numbers[at + 1], numbers[at + 2]
 
@@ -104,11 +113,11 @@ def make_zeros(BLOCK: tl.constexpr, COUNT: tl.constexpr):
 
 
 @triton.jit
-def load_turn(base, place: tl.constexpr, begin, end, PAIRS: tl.constexpr, UNROLL: tl.constexpr, MASKED: tl.constexpr):
-    """Two numbers at `place` of each record of a turn, PAIRS long each."""
+def load_turn(bases, place: tl.constexpr, UNROLL: tl.constexpr):
+    """Two numbers at `place` of each record of a turn."""
     found = ()
     for step in tl.static_range(UNROLL):
-        found += (load_pairs(base + step * PAIRS + place, begin + step < end, 1, MASKED),)
+        found += (load_pairs(bases[step] + place, 1),)
     return found
 
 
@@ -123,13 +132,12 @@ def add_scaled(totals, numbers, which: tl.constexpr, row, UNROLL: tl.constexpr):
 
 @triton.jit
 def stream_filter(
-    base, at, begin, end, COUNT: tl.constexpr, PAIRS: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr,
-    UNROLL: tl.constexpr, HAS_MU: tl.constexpr,
+    bases, at, COUNT: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, UNROLL: tl.constexpr, HAS_MU: tl.constexpr
 ):  # fmt: skip
     """The three parts of the filter for each edge of a turn: a row of `at` is read once for all of them."""
     q, r, m = make_zeros(BLOCK, UNROLL), make_zeros(BLOCK, UNROLL), make_zeros(BLOCK, UNROLL)
     for pair in tl.static_range((COUNT + 1) // 2):
-        numbers = load_turn(base, pair, begin, end, PAIRS, UNROLL, UNROLL > 1)
+        numbers = load_turn(bases, pair, UNROLL)
         for which in tl.static_range(2):
             if 2 * pair + which < COUNT:
                 row = at + (2 * pair + which) * (3 * FEATURES)

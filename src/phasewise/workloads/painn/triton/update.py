@@ -28,14 +28,14 @@ from phasewise.workloads.painn.triton.dense import (
 )
 from phasewise.workloads.painn.triton.device import blocks, has_kernels
 
-# the first is for few atoms, the second for many
+# in ascending order of the atoms that they are for
 MIX_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 32, 16, stages=2), TileLaunch(64, 32, 32, stages=2),
-    TileLaunch(128, 32, 16, warps=8),
+    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 32, 32, stages=2), TileLaunch(128, 32, 16, warps=8),
 )  # fmt: skip
-GATE_LAUNCHES = (
-    TileLaunch(16, 16), TileLaunch(64, 32), TileLaunch(64, 32, 16, stages=2), TileLaunch(128, 32, warps=8, stages=2)
-)  # fmt: skip
+GATE_LAUNCHES = TileLaunch(16, 16), TileLaunch(64, 32), TileLaunch(128, 32, warps=8, stages=2)
+# from so many atoms on, tiles of 16 x 16 are more than two for each of 132 multiprocessors: they wait for each other and read each
+# weight for 16 atoms alone, while 64 rows still take as long as for one atom
+MIX_LIMITS = GATE_LIMITS = (512,)
 
 
 def mix(
@@ -45,7 +45,7 @@ def mix(
     if not has_kernels(mu.device, mu.dtype):
         return mix_plain(mu, join(weight), epsilon)
     atoms, _, features = mu.shape
-    launch = launch or choose_tile(MIX_LAUNCHES, mu)
+    launch = launch or choose_tile(MIX_LAUNCHES, MIX_LIMITS, mu)
     assert mu.is_contiguous() and features % max(launch.depth, launch.columns) == 0
     stride_part, stride_n, stride_k = find_strides(weight)
     vu = torch.empty((atoms, 3, 2 * features), dtype=mu.dtype, device=mu.device)
@@ -82,7 +82,7 @@ def gate(
     if not has_kernels(h.device, h.dtype):
         return gate_plain(h, join(weight), bias, q, mu, vu, dot)
     atoms, features = h.shape
-    launch = launch or choose_tile(GATE_LAUNCHES, h)
+    launch = launch or choose_tile(GATE_LAUNCHES, GATE_LIMITS, h)
     last = mu is None
     assert all(t.is_contiguous() for t in (h, q, vu, dot)) and (last or mu.is_contiguous())
     assert features % max(launch.depth, launch.columns) == 0

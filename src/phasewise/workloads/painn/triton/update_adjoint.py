@@ -29,15 +29,13 @@ from phasewise.workloads.painn.triton.dense import (
 )
 from phasewise.workloads.painn.triton.device import blocks, has_kernels
 
-# the first is for few atoms, the second for many; deeper steps spill registers or want more shared memory than there is
+# in ascending order of the atoms that they are for; deeper steps spill registers or want more shared memory than there is
 UNGATE_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(64, 64, 16, warps=8, stages=2),
-    TileLaunch(128, 64, 16, warps=8, stages=2),
+    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(128, 64, 16, warps=8, stages=2),
 )  # fmt: skip
-UNMIX_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(64, 32, 16, warps=8, stages=2),
-    TileLaunch(64, 64, 16),
-)  # fmt: skip
+UNMIX_LAUNCHES = TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(64, 64, 16)
+# small tiles as in `update`, but these begin slower; 128 rows pay once they are a tile for each multiprocessor
+UNGATE_LIMITS, UNMIX_LIMITS = (768, 8192), (768,)
 
 
 def ungate(
@@ -55,7 +53,7 @@ def ungate(
     if not has_kernels(qbar.device, qbar.dtype):
         return ungate_plain(qbar, mubar, vu, dot, z, join(weight))
     atoms, features = z.shape
-    launch = launch or choose_tile(UNGATE_LAUNCHES, z)
+    launch = launch or choose_tile(UNGATE_LAUNCHES, UNGATE_LIMITS, z)
     last = mubar is None
     assert qbar.stride(1) == 1 and all(t.is_contiguous() for t in (vu, dot, z)) and (last or mubar.is_contiguous())
     assert features % max(launch.depth, launch.columns) == 0
@@ -91,7 +89,7 @@ def unmix(
     if not has_kernels(qbar.device, qbar.dtype):
         return unmix_plain(qbar, nbar, mubar, gates, vu, norm, join(weight))
     atoms, features = norm.shape
-    launch = launch or choose_tile(UNMIX_LAUNCHES, norm)
+    launch = launch or choose_tile(UNMIX_LAUNCHES, UNMIX_LIMITS, norm)
     last = mubar is None
     assert qbar.stride(1) == 1 and nbar.stride(1) == 1 and (last or mubar.is_contiguous())
     assert all(t.is_contiguous() for t in (gates, vu, norm)) and features % max(launch.depth, launch.columns) == 0
