@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
 from phasewise.workloads.polychromic import cuda_library, decode_cuda, diversity_cuda, sampling, shared
-from phasewise.workloads.polychromic.weights import ModelShape
+from phasewise.workloads.polychromic.decoder import Decoder, Launch, make_workspace
+from phasewise.workloads.polychromic.llama import Forward
+from phasewise.workloads.polychromic.weights import ModelShape, Weights, draw_weights
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
@@ -42,6 +46,50 @@ def test_what_is_no_library_is_refused_with_its_name(tmp_path: Path) -> None:
         cuda_library.open_library(tmp_path / "broken.so")
 
 
+# odd in everything that may be odd: one key head for three query heads and one tile of rows; one each, two tiles, and more keys
+# than a block sees at a time
+EMULATED = {
+    "grouped": (
+        ModelShape(layers=2, width=96, heads=3, kv_heads=1, head=64, inner=160, vocabulary=101, tied=False),
+        shared.Sizes(prompts=2, replies=3, prompt_length=19, tokens=4),
+    ),
+    "long": (
+        ModelShape(layers=1, width=64, heads=2, kv_heads=2, head=64, inner=96, vocabulary=67),
+        shared.Sizes(prompts=3, replies=6, prompt_length=270, tokens=3),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ (apt-get install g++)")
+@pytest.mark.parametrize("name", EMULATED)
+def test_the_source_run_on_a_cpu_leaves_the_logits_and_caches_of_the_plain_loop(name: str, tmp_path: Path) -> None:
+    shape, sizes = EMULATED[name]
+    defines = [f"-D{key}={value}" for key, value in decode_cuda.list_constants(shape).items()]
+    options = ["-std=c++20", "-O2", "-shared", "-fPIC", f"-I{Path(__file__).with_name('emulated_cuda')}"]
+    subprocess.run(
+        ["g++", *options, *defines, "-x", "c++", decode_cuda.SOURCE, "-o", tmp_path / "token.so"], check=True
+    )
+    library = ctypes.CDLL(str(tmp_path / "token.so"))
+    weights = draw_weights(shape).to("cpu", torch.bfloat16)
+    batch, lengths, uniforms = draw_batch(sizes)
+    forward = Forward(weights=weights)
+    buffers = shared.make_buffers(forward, sizes)
+    shared.begin(forward, buffers, batch, lengths, uniforms, sampling.Sampling(), sampling.sample)
+    buffers.tokens_RT.copy_(torch.randint(3, shape.vocabulary, (sizes.rows, sizes.tokens)))
+    space = make_workspace(weights, sizes, torch.device("cpu"), 1)
+    # what nobody writes must not be read
+    space.logits_RV.fill_(torch.nan)
+    token, tensors = decode_cuda.describe_token(weights, buffers, space, sizes, False)
+    logits = []
+    for step in range(sizes.tokens - 1):
+        assert library.polychromic_token(ctypes.byref(token), 2, None) == 0
+        assert int(tensors["at"]) == step + 1
+        logits.append(space.logits_RV.clone())
+    seen = follow_plain(weights, sizes, (batch, lengths, uniforms), buffers)
+    for found, exact in zip(logits, seen[1:], strict=True):
+        assert _error(found, exact) < 2e-2
+
+
 # two layers with heads of 64: three query heads a key head, and one; sizes that no number of warps divides
 RAW_SHAPES = {
     "grouped": ModelShape(layers=2, width=576, heads=9, kv_heads=3, head=64, inner=1536, vocabulary=1003, tied=False),
@@ -57,43 +105,44 @@ RAW_SHAPES = {
 def test_on_a_gpu_raw_cuda_leaves_the_logits_and_caches_of_the_plain_loop(
     name: str, prompts: int, replies: int, length: int, tokens: int, pdl: bool
 ) -> None:
-    from phasewise.workloads.polychromic.decoder import Decoder, Launch
-    from phasewise.workloads.polychromic.llama import Forward
-    from phasewise.workloads.polychromic.weights import draw_weights
-
     weights = draw_weights(RAW_SHAPES[name]).to("cuda", torch.bfloat16)
-    exact = Forward(weights=weights.to("cuda", torch.float64))
     sizes = shared.Sizes(prompts=prompts, replies=replies, prompt_length=length, tokens=tokens)
-    generator = torch.Generator().manual_seed(4)
-    batch = torch.randint(3, 193, (prompts, length), generator=generator).cuda()
-    lengths = torch.randint(1, length + 1, (prompts,), generator=generator).cuda()
-    uniforms = torch.rand(sizes.rows, tokens, generator=generator).cuda()
+    given = tuple(tensor.cuda() for tensor in draw_batch(sizes))
     decoder = Decoder(weights, sizes, sampling.Sampling(), Launch(pdl=pdl, burst=4))
     assert not decoder.fallbacks and decoder._layers is not None
-    found = decoder.generate(batch, lengths, uniforms)
-    again = decoder.generate(batch, lengths, uniforms)
+    found, again = decoder.generate(*given), decoder.generate(*given)
     assert torch.equal(found.tokens_RT, again.tokens_RT)
     assert torch.equal(found.log_probabilities_RT, again.log_probabilities_RT)
-    # the same tokens through PyTorch in float64; the last token's logits are still there
+    # the last token's logits are still there
+    assert _error(decoder.workspace.logits_RV, follow_plain(weights, sizes, given, decoder.buffers)[-1]) < 2e-2
+
+
+def draw_batch(sizes: shared.Sizes) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Prompts (P, S), their lengths (P,), the longest as long as may be, and uniform numbers (R, T)."""
+    generator = torch.Generator().manual_seed(4)
+    lengths = torch.randint(1, sizes.prompt_length + 1, (sizes.prompts,), generator=generator)
+    lengths[0] = sizes.prompt_length
+    batch = torch.randint(3, 67, (sizes.prompts, sizes.prompt_length), generator=generator)
+    return batch, lengths, torch.rand(sizes.rows, sizes.tokens, generator=generator)
+
+
+def follow_plain(
+    weights: Weights, sizes: shared.Sizes, given: tuple[torch.Tensor, ...], found: shared.Buffers
+) -> list[torch.Tensor]:
+    """Logits of every step by PyTorch in float64 along the tokens of `found`, whose caches are held against it."""
+    exact = Forward(weights=weights.to(weights.embed_VD.device, torch.float64))
     wanted = shared.make_buffers(exact, sizes)
-    given = iter(found.tokens_RT.unbind(1))
-    shared.generate_shared(
-        exact, wanted, batch, lengths, uniforms, sampling.Sampling(),
-        lambda logits, *_: (next(given), _remember(logits)), ask_host=False,
-    )  # fmt: skip
-    used = tokens - 1
-    assert _error(decoder.buffers.own_k_LRTGE[:, :, :used], wanted.own_k_LRTGE[:, :, :used]) < 2e-2
-    assert _error(decoder.buffers.own_v_LRTGE[:, :, :used], wanted.own_v_LRTGE[:, :, :used]) < 2e-2
-    assert _error(decoder.workspace.logits_RV, LAST[-1]) < 2e-2
+    tokens, seen = iter(found.tokens_RT.unbind(1)), []
 
+    def take(logits: torch.Tensor, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
+        seen.append(logits)
+        return next(tokens), logits[:, 0]
 
-LAST: list[torch.Tensor] = []
-
-
-def _remember(logits: torch.Tensor) -> torch.Tensor:
-    """Keep the logits; log-probabilities that nobody asks for."""
-    LAST[:] = [logits]
-    return logits[:, 0]
+    shared.generate_shared(exact, wanted, *given, sampling.Sampling(), take, ask_host=False)
+    used = sizes.tokens - 1
+    assert _error(found.own_k_LRTGE[:, :, :used], wanted.own_k_LRTGE[:, :, :used]) < 2e-2
+    assert _error(found.own_v_LRTGE[:, :, :used], wanted.own_v_LRTGE[:, :, :used]) < 2e-2
+    return seen
 
 
 def _error(found: torch.Tensor, exact: torch.Tensor) -> float:

@@ -30,7 +30,16 @@ def build(source: Path, architecture: str, into: Path, constants: Mapping[str, i
     defines = [f"-D{name}={value}" for name, value in (constants or {}).items()]
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "library.so"
-        options = ["-O3", "-std=c++17", f"-arch={architecture}", "-shared", "-Xcompiler", "-fPIC", *defines]
+        options = [
+            "-O3",
+            "-std=c++17",
+            f"-arch={architecture}",
+            "-shared",
+            "-Xcompiler",
+            "-fPIC",
+            f"-I{source.parent}",
+            *defines,
+        ]
         try:
             done = subprocess.run(
                 [compiler, *options, "-o", str(part), str(source)],

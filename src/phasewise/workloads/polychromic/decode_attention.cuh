@@ -33,7 +33,6 @@ __host__ __device__ constexpr int attention_floats(int keys, int heads) { return
 template <int HEADS_Q, int HEADS_K>
 __global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(Attention t) {
     constexpr int kPer = HEADS_Q / HEADS_K;
-    extern __shared__ float memory[];
     const int r = blockIdx.x / HEADS_K, group = blockIdx.x % HEADS_K, part = lane() % 8, mine = threadIdx.x / 8;
     const int known = static_cast<int>(t.lengths[r / t.replies]);
     const int64_t from_prompt = (static_cast<int64_t>(r / t.replies) * t.length * HEADS_K + group) * kHead + part * 8;

@@ -63,12 +63,31 @@ def make_launcher(
     Raises:
         NotBuilt: there is no compiler, or it refused.
     """
-    shape, device = weights.shape, weights.embed_VD.device
-    library = _load(shape, torch.cuda.get_device_capability(device))
+    device = weights.embed_VD.device
+    library = _load(weights.shape, torch.cuda.get_device_capability(device))
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+    token, tensors = describe_token(weights, buffers, space, sizes, overlap)
+
+    def launch() -> None:
+        # the tensors are held as long as what points at them
+        assert tensors
+        stream = torch.cuda.current_stream(device).cuda_stream
+        code = library.polychromic_token(ctypes.byref(token), multiprocessors, stream)
+        if code:
+            raise RuntimeError(f"the CUDA kernels of a decoded token did not start: cudaError {code}")
+
+    return launch
+
+
+def describe_token(
+    weights: Weights, buffers: Buffers, space: Workspace, sizes: Sizes, overlap: bool
+) -> tuple[Token, dict[str, Tensor]]:
+    """What the source is told, and the tensors that have to be held as long as that is used."""
+    shape, device = weights.shape, weights.embed_VD.device
     tensors: dict[str, Tensor] = {
         "x": space.x_RD, "normed": torch.empty_like(space.x_RD, dtype=torch.bfloat16),
-        "squares": torch.empty(sizes.rows, shape.width // OUTPUTS, device=device), "q": space.q_RQ, "attended": space.attended_RQ, "inner": space.inner_RF,
+        "squares": torch.empty(sizes.rows, shape.width // OUTPUTS, device=device),
+        "q": space.q_RQ, "attended": space.attended_RQ, "inner": space.inner_RF,
         "prompt_k": buffers.prompt_k_LPSGE, "prompt_v": buffers.prompt_v_LPSGE,
         "own_k": buffers.own_k_LRTGE, "own_v": buffers.own_v_LRTGE,
         "qkv": weights.qkv_LOD, "out": weights.out_LDQ, "gate_up": weights.gate_up_LFD, "down": weights.down_LDF,
@@ -84,25 +103,20 @@ def make_launcher(
         rows=sizes.rows, prompts=sizes.prompts, replies=sizes.replies, length=sizes.prompt_length, room=sizes.tokens,
         layers=shape.layers, vocabulary=shape.vocabulary, overlap=int(overlap), epsilon=shape.epsilon,
     )  # fmt: skip
+    return token, tensors
 
-    def launch() -> None:
-        # the tensors are held as long as what points at them
-        assert tensors
-        stream = torch.cuda.current_stream(device).cuda_stream
-        code = library.polychromic_token(ctypes.byref(token), multiprocessors, stream)
-        if code:
-            raise RuntimeError(f"the CUDA kernels of a decoded token did not start: cudaError {code}")
 
-    return launch
+def list_constants(shape: ModelShape) -> dict[str, int]:
+    """What the source is compiled for."""
+    return {"WIDTH": shape.width, "HEADS": shape.heads, "GROUPS": shape.kv_heads, "INNER": shape.inner}
 
 
 @lru_cache
 def _load(shape: ModelShape, capability: tuple[int, int]) -> ctypes.CDLL:
-    constants = {"WIDTH": shape.width, "HEADS": shape.heads, "GROUPS": shape.kv_heads, "INNER": shape.inner}
-    library = load(SOURCE, capability, constants)
+    library = load(SOURCE, capability, list_constants(shape))
     library.polychromic_token.argtypes = [ctypes.POINTER(Token), ctypes.c_int, ctypes.c_void_p]
     library.polychromic_token.restype = ctypes.c_int
     return library
 
 
-__all__ = ["NotBuilt", "make_launcher", "suits"]
+__all__ = ["NotBuilt", "Token", "describe_token", "list_constants", "make_launcher", "suits"]

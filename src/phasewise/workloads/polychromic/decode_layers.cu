@@ -195,7 +195,6 @@ __host__ __device__ constexpr int logits_bytes(int tiles) { return tiles * kRows
 // a warp eight words of the vocabulary at a time, over the whole width; x lies in shared memory. The token that follows is the next
 template <int TILES>
 __global__ void __launch_bounds__(kLogitsThreads, 2) logits_kernel(Token t) {
-    extern __shared__ float memory[];
     float* scales = memory;
     bf16* rows = reinterpret_cast<bf16*>(scales + TILES * kRows);
     const int words = (t.vocabulary + kOutputs - 1) / kOutputs, stride = gridDim.x * kLogitsWarps;

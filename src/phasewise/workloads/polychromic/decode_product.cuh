@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <decode_device.cuh>
 #include <stdint.h>
 
 namespace {
@@ -21,14 +22,6 @@ __device__ int warp() { return threadIdx.x / 32; }
 // what nobody writes while a kernel runs; and what other multiprocessors wrote just before, past the first-level cache
 __device__ uint4 load(const bf16* from) { return __ldg(reinterpret_cast<const uint4*>(from)); }
 __device__ uint4 load_fresh(const bf16* from) { return __ldcg(reinterpret_cast<const uint4*>(from)); }
-
-// let the next kernel start to load its weights; then wait until all before this one have ended
-__device__ void follow() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
 
 __device__ float warp_sum(float value) {
     for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
@@ -56,12 +49,6 @@ struct Cut {
     // where this lane begins
     static __device__ int begin(int turn) { return (warp() + turn * warps) * kBlock + (lane() % 4) * 8; }
 };
-
-__device__ void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
 
 // 32 inner features: what a lane holds of rows r and r + 8 of x against what it holds of one row of W
 __device__ void multiply_block(float (&c)[4], uint4 upper, uint4 lower, uint4 w) {
