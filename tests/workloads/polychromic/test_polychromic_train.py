@@ -89,6 +89,16 @@ def test_a_run_that_is_interrupted_goes_on_where_it_stopped(given, tmp_path: Pat
     assert read_log(tmp_path / "stopped")[:saved] == before
 
 
+@pytest.mark.gpu
+def test_on_a_gpu_a_run_without_dropout_learns_as_one_on_a_cpu_does(given, tmp_path: Path) -> None:
+    options = (*given, *SMALL, "--dtype", "float32", "--dropout", "0", "--steps", "3")
+    call("run", *options, "--out", str(tmp_path / "cpu"))
+    output = call("run", *options, "--out", str(tmp_path / "gpu"), "--device", "cuda")
+    assert "without a CUDA graph" not in output
+    for found, exact in zip(read_log(tmp_path / "gpu"), read_log(tmp_path / "cpu"), strict=True):
+        assert found["quality"] == pytest.approx(exact["quality"], rel=1e-3)
+
+
 def test_any_causal_model_trains_through_its_library(given, tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="needs peft (pip install peft)")
     output = call("run", *given, *SMALL, "--out", str(tmp_path / "run"), "--steps", "2", "--decode", "library")

@@ -17,6 +17,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ import torch
 from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic import trainer
 from phasewise.workloads.polychromic.diversity import diversity_closed
+from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import ALPHA, RANK
 from phasewise.workloads.polychromic.sampling import Sampling
 from phasewise.workloads.polychromic.shared import Sizes
@@ -123,7 +125,7 @@ def train(options: dict[str, Any]) -> int:
         forward=user.forward, lora=user.lora, generate=user.generate, embed=embed, diversity=diversity_closed, update=update,
         micro=options["micro"], together=options["micro"] * options["accumulate"], mode=options["mode"], weight=options["weight"],
     )  # fmt: skip
-    micro_step = trainer.make_micro_step(parts, options["replies"])
+    micro_step = None
     stop = _watch_interrupt()
     click.echo(f"{len(examples)} examples, from step {done}, {user.note}")
     for step in range(done, options["steps"]):
@@ -134,9 +136,12 @@ def train(options: dict[str, Any]) -> int:
             [examples[index] for index in chosen], step, options["seed"], replies=options["replies"], tokens=options["tokens"],
             prompt_length=options["prompt"], length=options["length"],
         )  # fmt: skip
+        placed = {name: tensor.to(device) for name, tensor in batch.items()}
+        if micro_step is None:
+            micro_step = _choose_micro_step(parts, options["replies"], placed)
         # dropout too is the same after a resume
         torch.manual_seed(options["seed"] * 1_000_003 + step)
-        result = trainer.train_step(parts, micro_step, {name: tensor.to(device) for name, tensor in batch.items()})
+        result = trainer.train_step(parts, micro_step, placed)
         line = {"step": step, "loss": float(result["loss"]), "quality": float(result["quality"])}
         line |= {"diversity": float(result["diversity"].mean()), "seconds": time.perf_counter() - started}
         with (out / LOG).open("a") as log:
@@ -149,6 +154,18 @@ def train(options: dict[str, Any]) -> int:
             click.echo("stopped; the same command goes on from here")
             break
     return done
+
+
+def _choose_micro_step(
+    parts: trainer.Parts, replies: int, batch: dict[str, torch.Tensor]
+) -> Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]:
+    """As a CUDA graph where the fused layers learn: all batches have the shape of the first."""
+    if not isinstance(parts.forward, Forward) or parts.forward.joined is None:
+        return trainer.make_micro_step(parts, replies)
+    micro_step, reason = trainer.capture_micro_step(parts, replies, batch)
+    if reason:
+        click.echo(f"a micro-step runs without a CUDA graph: {reason}")
+    return micro_step
 
 
 def schedule(step: int, steps: int, rate: float) -> float:

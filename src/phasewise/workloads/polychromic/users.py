@@ -18,6 +18,8 @@ from phasewise.workloads.polychromic import library
 from phasewise.workloads.polychromic.encoder import EncoderShape, encode, pack_encoder
 from phasewise.workloads.polychromic.export import NextToken, write_model
 from phasewise.workloads.polychromic.generation import make_generator
+from phasewise.workloads.polychromic.joined import join
+from phasewise.workloads.polychromic.learning import why_not_fused
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import Lora, draw_flat, make_lora, merge
 from phasewise.workloads.polychromic.phases import Switches
@@ -92,8 +94,9 @@ def open_model(
         torch.export.save(exported, folder / "next_token.pt2")
 
     note = "; ".join(generator.fallbacks) or "own decode loop"
+    joined = None if dropout or why_not_fused(switches, weights) else join(weights, lora)
     return UserModel(
-        forward=Forward(weights=weights, lora=lora, sdpa=True, dropout=dropout),
+        forward=Forward(weights=weights, lora=lora, sdpa=True, dropout=dropout, joined=joined),
         lora=lora,
         generate=generator.generate,
         eos=eos,
