@@ -53,9 +53,9 @@ def test_boxes_agree_with_brute_force(count: int, side: float, skewed: bool) -> 
 
 # every launch once; what differs in the records alone is compiled for two
 @pytest.mark.parametrize(
-    ("basis", "tabulated", "launches"), [("gaussian", False, 4), ("bessel", False, 1), ("gaussian", True, 2)]
+    ("basis", "tabulated", "launches"), [("gaussian", False, None), ("bessel", False, 1), ("gaussian", True, 2)]
 )
-def test_messages_agree_with_float64_and_repeat_their_bits(basis: str, tabulated: bool, launches: int) -> None:
+def test_messages_agree_with_float64_and_repeat_their_bits(basis: str, tabulated: bool, launches: int | None) -> None:
     from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES
     from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES
 
