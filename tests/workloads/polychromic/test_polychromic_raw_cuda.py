@@ -14,20 +14,29 @@ from phasewise.workloads.polychromic.weights import ModelShape
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
 @pytest.mark.parametrize(
-    ("source", "constants", "function"),
+    ("source", "constants", "functions"),
     [
-        (diversity_cuda.SOURCE, {}, "polychromic_diversity"),
-        (decode_cuda.SOURCE, {"WIDTH": 576, "HEADS": 9, "GROUPS": 3, "INNER": 1536}, "polychromic_token"),
+        (diversity_cuda.SOURCE, {}, ["polychromic_diversity"]),
+        (
+            decode_cuda.SOURCE,
+            {"WIDTH": 576, "HEADS": 9, "GROUPS": 3, "INNER": 1536, "VOCABULARY": 49_152},
+            ["polychromic_token", "polychromic_sample"],
+        ),
         # one query head a key head, sizes that no number of warps divides
-        (decode_cuda.SOURCE, {"WIDTH": 224, "HEADS": 2, "GROUPS": 2, "INNER": 416}, "polychromic_token"),
+        (
+            decode_cuda.SOURCE,
+            {"WIDTH": 224, "HEADS": 2, "GROUPS": 2, "INNER": 416, "VOCABULARY": 193},
+            ["polychromic_token", "polychromic_sample"],
+        ),
     ],
 )
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_a_cuda_library_builds_and_holds_its_function(
-    tmp_path: Path, source: Path, constants: dict[str, int], function: str, architecture: str
+def test_a_cuda_library_builds_and_holds_its_functions(
+    tmp_path: Path, source: Path, constants: dict[str, int], functions: list[str], architecture: str
 ) -> None:
     cuda_library.build(source, architecture, tmp_path / "library.so", constants)
-    assert getattr(cuda_library.open_library(tmp_path / "library.so"), function)
+    library = cuda_library.open_library(tmp_path / "library.so")
+    assert all(getattr(library, function) for function in functions)
 
 
 def test_without_a_compiler_the_reason_names_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,12 +78,19 @@ def test_on_a_gpu_raw_cuda_leaves_the_logits_and_caches_of_the_plain_loop(
     lengths = torch.randint(1, length + 1, (prompts,), generator=generator).cuda()
     uniforms = torch.rand(sizes.rows, tokens, generator=generator).cuda()
     decoder = Decoder(weights, sizes, sampling.Sampling(), Launch(pdl=pdl, burst=4))
-    assert not decoder.fallbacks and decoder._layers is not None
+    assert not decoder.fallbacks and decoder._raw is not None
+    assert decoder._raw.samples == (torch.cuda.get_device_capability() >= (9, 0))
     found = decoder.generate(batch, lengths, uniforms)
     again = decoder.generate(batch, lengths, uniforms)
     assert torch.equal(found.tokens_RT, again.tokens_RT)
     assert torch.equal(found.log_probabilities_RT, again.log_probabilities_RT)
-    # the same tokens through PyTorch in float64; the last token's logits are still there
+    # the last token's logits are still there
+    p = (decoder.workspace.logits_RV.double() / sampling.Sampling().temperature).softmax(-1)
+    last, u = found.tokens_RT[:, -1], uniforms[:, -1].double()
+    assert float(sampling.misfit(p, last, u, sampling.Sampling().top_p, 1e-5).max()) < 1e-5
+    log_p = p.gather(-1, last[:, None])[:, 0].log()
+    assert float((found.log_probabilities_RT[:, -1] - log_p).abs().max()) < 1e-5
+    # the same tokens through PyTorch in float64
     wanted = shared.make_buffers(exact, sizes)
     given = iter(found.tokens_RT.unbind(1))
     shared.generate_shared(
