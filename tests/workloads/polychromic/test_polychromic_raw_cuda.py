@@ -18,20 +18,29 @@ from phasewise.workloads.polychromic.weights import ModelShape, Weights, draw_we
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
 @pytest.mark.parametrize(
-    ("source", "constants", "function"),
+    ("source", "constants", "functions"),
     [
-        (diversity_cuda.SOURCE, {}, "polychromic_diversity"),
-        (decode_cuda.SOURCE, {"WIDTH": 576, "HEADS": 9, "GROUPS": 3, "INNER": 1536}, "polychromic_token"),
+        (diversity_cuda.SOURCE, {}, ["polychromic_diversity"]),
+        (
+            decode_cuda.SOURCE,
+            {"WIDTH": 576, "HEADS": 9, "GROUPS": 3, "INNER": 1536, "VOCABULARY": 49_152},
+            ["polychromic_token", "polychromic_sample"],
+        ),
         # one query head a key head, sizes that no number of warps divides
-        (decode_cuda.SOURCE, {"WIDTH": 224, "HEADS": 2, "GROUPS": 2, "INNER": 416}, "polychromic_token"),
+        (
+            decode_cuda.SOURCE,
+            {"WIDTH": 224, "HEADS": 2, "GROUPS": 2, "INNER": 416, "VOCABULARY": 193},
+            ["polychromic_token", "polychromic_sample"],
+        ),
     ],
 )
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_a_cuda_library_builds_and_holds_its_function(
-    tmp_path: Path, source: Path, constants: dict[str, int], function: str, architecture: str
+def test_a_cuda_library_builds_and_holds_its_functions(
+    tmp_path: Path, source: Path, constants: dict[str, int], functions: list[str], architecture: str
 ) -> None:
     cuda_library.build(source, architecture, tmp_path / "library.so", constants)
-    assert getattr(cuda_library.open_library(tmp_path / "library.so"), function)
+    library = cuda_library.open_library(tmp_path / "library.so")
+    assert all(getattr(library, function) for function in functions)
 
 
 def test_without_a_compiler_the_reason_names_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +88,9 @@ def test_the_source_run_on_a_cpu_leaves_the_logits_and_caches_of_the_plain_loop(
     space = make_workspace(weights, sizes, torch.device("cpu"), 1)
     # what nobody writes must not be read
     space.logits_RV.fill_(torch.nan)
-    token, tensors = decode_cuda.describe_token(weights, buffers, space, sizes, False)
+    token, tensors = decode_cuda.describe_token(
+        weights, buffers, space, sizes, sampling.Sampling(), overlap=False, samples=False
+    )
     logits = []
     for step in range(sizes.tokens - 1):
         assert library.polychromic_token(ctypes.byref(token), 2, None) == 0
@@ -109,12 +120,19 @@ def test_on_a_gpu_raw_cuda_leaves_the_logits_and_caches_of_the_plain_loop(
     sizes = shared.Sizes(prompts=prompts, replies=replies, prompt_length=length, tokens=tokens)
     given = tuple(tensor.cuda() for tensor in draw_batch(sizes))
     decoder = Decoder(weights, sizes, sampling.Sampling(), Launch(pdl=pdl, burst=4))
-    assert not decoder.fallbacks and decoder._layers is not None
+    assert not decoder.fallbacks and decoder._raw is not None
+    assert decoder._raw.samples == (torch.cuda.get_device_capability() >= (9, 0))
     found, again = decoder.generate(*given), decoder.generate(*given)
     assert torch.equal(found.tokens_RT, again.tokens_RT)
     assert torch.equal(found.log_probabilities_RT, again.log_probabilities_RT)
     # the last token's logits are still there
-    assert _error(decoder.workspace.logits_RV, follow_plain(weights, sizes, given, decoder.buffers)[-1]) < 2e-2
+    logits = decoder.workspace.logits_RV
+    p = (logits.double() / sampling.Sampling().temperature).softmax(-1)
+    last, u = found.tokens_RT[:, -1], given[2][:, -1].double()
+    assert float(sampling.misfit(p, last, u, sampling.Sampling().top_p, 1e-5).max()) < 1e-5
+    log_p = p.gather(-1, last[:, None])[:, 0].log()
+    assert float((found.log_probabilities_RT[:, -1] - log_p).abs().max()) < 1e-5
+    assert _error(logits, follow_plain(weights, sizes, given, decoder.buffers)[-1]) < 2e-2
 
 
 def draw_batch(sizes: shared.Sizes) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

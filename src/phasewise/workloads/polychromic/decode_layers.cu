@@ -1,18 +1,20 @@
-// One decoded token of a Llama, from its embedding to its logits: five kernels a layer for few rows.
+// One decoded token of a Llama, from the last token's embedding to the next token: five kernels a layer for few rows.
 //
-//     embed -> (qkv -> attention -> add (out) -> gate_up -> add (down)) x layers -> logits
+//     embed -> (qkv -> attention -> add (out) -> gate_up -> add (down)) x layers -> logits -> sample
 //     RMSNorm(x) W^T = ((x g) W^T) / sqrt(mean(x^2) + eps)
 //
 // What a kernel waits for is latency, not bytes. Its weights are in registers before it waits for the kernel before it
 // (programmatic dependent launch). Who writes x leaves x g in bfloat16 and the sums of the squares of eight features each beside it,
 // so that who reads it has nothing to do but multiply.
 //
-// WIDTH, HEADS, GROUPS (key heads), INNER are given to the compiler; a head has 64 features.
+// WIDTH, HEADS, GROUPS (key heads), INNER, VOCABULARY are given to the compiler; a head has 64 features.
 
 #include <cuda_runtime.h>
 
 #include "decode_attention.cuh"
+#include "decode_launch.cuh"
 #include "decode_product.cuh"
+#include <decode_sample.cuh>
 
 // decode_cuda.Token, field by field
 struct Token {
@@ -24,12 +26,14 @@ struct Token {
     bf16 *own_k, *own_v;
     const bf16 *qkv, *out, *gate_up, *down, *norm_attention, *norm_inner, *norm, *embedding, *head;
     const float *cosines, *sines;
-    const int64_t *lengths, *tokens;
-    int64_t* at;
+    const int64_t* lengths;
+    int64_t *tokens, *at;
     int* counters;
     float* logits;
-    int rows, prompts, replies, length, room, layers, vocabulary, overlap;
-    float epsilon;
+    const float* uniforms;
+    float* chosen;
+    int rows, prompts, replies, length, room, layers, overlap, samples;
+    float epsilon, inverse_temperature, top_p;
 };
 
 namespace {
@@ -77,7 +81,7 @@ struct Scales {
 
 constexpr int kEmbedThreads = 256;
 
-// x of the last token of a row each, and the sampler's counters back to 0
+// x of the last token of a row each, and the counters of Triton's sampler back to 0
 __global__ void __launch_bounds__(kEmbedThreads) embed_kernel(Token t) {
     follow();
     const int r = blockIdx.x;
@@ -197,10 +201,10 @@ template <int TILES>
 __global__ void __launch_bounds__(kLogitsThreads, 2) logits_kernel(Token t) {
     float* scales = memory;
     bf16* rows = reinterpret_cast<bf16*>(scales + TILES * kRows);
-    const int words = (t.vocabulary + kOutputs - 1) / kOutputs, stride = gridDim.x * kLogitsWarps;
+    const int words = (VOCABULARY + kOutputs - 1) / kOutputs, stride = gridDim.x * kLogitsWarps;
     uint4 w[kHeld];
     const auto load_word = [&](int word, int begin) {
-        const int64_t row = min(word * kOutputs + lane() / 4, t.vocabulary - 1);
+        const int64_t row = min(word * kOutputs + lane() / 4, VOCABULARY - 1);
 #pragma unroll
         for (int i = 0; i < kHeld; ++i)
             if (begin + i < OfWidth::blocks) w[i] = load(t.head + row * WIDTH + (begin + i) * kBlock + (lane() % 4) * 8);
@@ -235,34 +239,10 @@ __global__ void __launch_bounds__(kLogitsThreads, 2) logits_kernel(Token t) {
         for (int tile = 0; tile < TILES; ++tile)
             for (int i = 0; i < 4; ++i) {
                 const int r = tile * kRows + lane() / 4 + i / 2 * 8, n = word * kOutputs + (lane() % 4) * 2 + i % 2;
-                if (r < t.rows && n < t.vocabulary) t.logits[static_cast<int64_t>(r) * t.vocabulary + n] = c[tile][i] * scales[r];
+                if (r < t.rows && n < VOCABULARY) t.logits[static_cast<int64_t>(r) * VOCABULARY + n] = c[tile][i] * scales[r];
             }
     }
 }
-
-struct Stream {
-    cudaStream_t stream;
-    bool overlap;
-    cudaError_t error = cudaSuccess;
-
-    template <class... P, class... A>
-    void start(void (*kernel)(P...), int blocks, int threads, int bytes, A... arguments) {
-        if (error == cudaSuccess && bytes > 48 * 1024)
-            error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-        if (error != cudaSuccess) return;
-        cudaLaunchAttribute attribute = {};
-        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attribute.val.programmaticStreamSerializationAllowed = 1;
-        cudaLaunchConfig_t config = {};
-        config.gridDim = dim3(blocks);
-        config.blockDim = dim3(threads);
-        config.dynamicSmemBytes = bytes;
-        config.stream = stream;
-        config.attrs = &attribute;
-        config.numAttrs = overlap ? 1 : 0;
-        error = cudaLaunchKernelEx(&config, kernel, P(arguments)...);
-    }
-};
 
 template <int TILES>
 cudaError_t run(const Token& t, Stream on, int multiprocessors) {
@@ -282,6 +262,10 @@ cudaError_t run(const Token& t, Stream on, int multiprocessors) {
                  t.down + layer * WIDTH * INNER, following);
     }
     on.start(logits_kernel<TILES>, 2 * multiprocessors, kLogitsThreads, logits_bytes(TILES), t);
+    if (t.samples) {
+        const Sample sample = {t.logits, t.uniforms, t.tokens, t.chosen, t.at, t.room, t.inverse_temperature, t.top_p};
+        on.start<kCluster>(sample_kernel, t.rows * kCluster, kSampleThreads, 0, sample);
+    }
     return on.error;
 }
 
@@ -297,4 +281,13 @@ extern "C" int polychromic_token(const Token* token, int multiprocessors, void* 
         case 4: return static_cast<int>(run<4>(*token, on, multiprocessors));
         default: return static_cast<int>(cudaErrorInvalidValue);
     }
+}
+
+// the sampler by itself: logits (rows, VOCABULARY), column `at` of uniforms, tokens and chosen (rows, room)
+extern "C" int polychromic_sample(const float* logits, const float* uniforms, int64_t* tokens, float* chosen, const int64_t* at,
+                                  int rows, int room, float inverse_temperature, float top_p, void* stream) {
+    Stream on = {static_cast<cudaStream_t>(stream), false};
+    on.start<kCluster>(sample_kernel, rows * kCluster, kSampleThreads, 0,
+                       Sample{logits, uniforms, tokens, chosen, at, room, inverse_temperature, top_p});
+    return static_cast<int>(on.error);
 }

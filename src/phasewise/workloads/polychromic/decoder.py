@@ -5,7 +5,7 @@
 
 The prompts go through PyTorch once, each further token through five nodes of a CUDA graph a layer, then logits and sampler: a
 token never waits for the host. The nodes are the raw CUDA of decode_layers.cu in bfloat16 and for models that it is written for,
-else the Triton of layer_kernels.py.
+else the Triton of layer_kernels.py and sampler.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -23,6 +24,9 @@ from phasewise.workloads.polychromic.replies import Replies
 from phasewise.workloads.polychromic.sampling import Sampling, sample
 from phasewise.workloads.polychromic.shared import Sizes, begin, collect, generate_shared, make_buffers
 from phasewise.workloads.polychromic.weights import Weights
+
+if TYPE_CHECKING:
+    from phasewise.workloads.polychromic.decode_cuda import Launcher
 
 __all__ = ["Decoder", "Launch", "Sizes"]
 
@@ -47,7 +51,7 @@ class Launch:
     attention_warps: int = 4
     # kernels overlap with the ones before them (Hopper and later)
     pdl: bool = True
-    # the layers in raw CUDA where they suit; the fields above are Triton's
+    # raw CUDA where it suits; the fields above are Triton's
     raw: bool = True
     # tokens in one graph
     burst: int = 8
@@ -92,7 +96,7 @@ class Decoder:
             "lengths": self.buffers.lengths_P.clone(),
             "uniforms": self.buffers.uniforms_RT.clone(),
         }
-        self._layers, self.fallbacks = self._choose_layers()
+        self._raw, self.fallbacks = self._choose_raw()
         self._begin = capture(self._start, example)
         self._bursts = self._capture_bursts()
         reasons = {self._begin.reason, *(burst.reason for _, burst in self._bursts)} - {""}
@@ -121,21 +125,21 @@ class Decoder:
         """One token for every row: what a graph holds, in the order in which its nodes run."""
         from phasewise.workloads.polychromic.token_launch import launch_token
 
-        launch_token(
-            self.weights, self.buffers, self.workspace, self.sizes, self.sampling, self.launch, layers=self._layers
-        )
+        launch_token(self.weights, self.buffers, self.workspace, self.sizes, self.sampling, self.launch, raw=self._raw)
 
-    def _choose_layers(self) -> tuple[Callable[[], None] | None, tuple[str, ...]]:
-        """What launches the layers in raw CUDA, or None for Triton's, and why those run though the others suit."""
+    def _choose_raw(self) -> tuple[Launcher | None, tuple[str, ...]]:
+        """What launches a token in raw CUDA, or None for Triton's kernels, and why those run though the others suit."""
         from phasewise.workloads.polychromic import decode_cuda
 
         if not self.launch.raw or not decode_cuda.suits(self.weights, self.sizes):
             return None, ()
         try:
-            layers = decode_cuda.make_launcher(self.weights, self.buffers, self.workspace, self.sizes, self.launch.pdl)
+            raw = decode_cuda.make_launcher(
+                self.weights, self.buffers, self.workspace, self.sizes, self.sampling, self.launch.pdl
+            )
         except decode_cuda.NotBuilt as reason:
             return None, (f"raw CUDA: {reason}, Triton kernels ran instead",)
-        return layers, ()
+        return raw, ()
 
     @torch.no_grad()
     def _start(self, batch: dict[str, Tensor]) -> Tensor:

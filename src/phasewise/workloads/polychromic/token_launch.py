@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
@@ -15,15 +14,18 @@ from phasewise.workloads.polychromic.sampling import Sampling
 from phasewise.workloads.polychromic.shared import Buffers, Sizes
 from phasewise.workloads.polychromic.weights import Weights
 
+if TYPE_CHECKING:
+    from phasewise.workloads.polychromic.decode_cuda import Launcher
+
 # rows that a tensor-core product takes at least
 FEWEST_ROWS = 16
 
 
 def launch_token(
     weights: Weights, buffers: Buffers, space: Workspace, sizes: Sizes, sampling: Sampling, launch: Launch,
-    multiprocessors: int | None = None, layers: Callable[[], None] | None = None,
+    multiprocessors: int | None = None, raw: Launcher | None = None,
 ) -> None:  # fmt: skip
-    """Token `at + 1` of every row from token `at`; `layers` launches everything up to the logits, if given."""
+    """Token `at + 1` of every row from token `at`; `raw` launches what it can of it, if given."""
     shape, rows = weights.shape, sizes.rows
     if multiprocessors is None:
         multiprocessors = torch.cuda.get_device_properties(space.x_RD.device).multi_processor_count
@@ -35,8 +37,8 @@ def launch_token(
         "num_warps": launch.split,
         **({"launch_pdl": True} if launch.pdl else {}),
     }
-    if layers is not None:
-        layers()
+    if raw is not None:
+        raw.launch()
     else:
         kernels.embed_kernel[(1,)](
             space.x_RD, buffers.tokens_RT, weights.embed_VD, space.at, space.counters, rows, sizes.tokens, rows,
@@ -48,6 +50,8 @@ def launch_token(
             space.logits_RV, space.x_RD, weights.norm_D, weights.head_VD, rows, shape.epsilon, shape.vocabulary,
             D=shape.width, COLUMNS=launch.head_columns, **cut, **common,
         )  # fmt: skip
+    if raw is not None and raw.samples:
+        return
     launch_sample(
         buffers.tokens_RT, buffers.log_probabilities_RT, space.logits_RV, buffers.uniforms_RT, space.at, space.scratch,
         space.counters, sampling, choose_split(rows, shape.vocabulary, multiprocessors), pdl=launch.pdl,

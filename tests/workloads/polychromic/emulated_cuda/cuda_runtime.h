@@ -108,9 +108,9 @@ inline void __syncthreads() { emulated::meet(emulated::of_block, blockDim.x); }
 template <class T> T __shfl_xor_sync(unsigned, T value, int step) { return emulated::gather(value)[(threadIdx.x % 32) ^ step]; }
 
 enum cudaError_t { cudaSuccess, cudaErrorInvalidValue };
-enum { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaLaunchAttributeProgrammaticStreamSerialization };
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaLaunchAttributeProgrammaticStreamSerialization, cudaLaunchAttributeClusterDimension };
 using cudaStream_t = void*;
-struct cudaLaunchAttribute { int id; struct { int programmaticStreamSerializationAllowed; } val; };
+struct cudaLaunchAttribute { int id; struct { int programmaticStreamSerializationAllowed; dim3 clusterDim; } val; };
 struct cudaLaunchConfig_t { dim3 gridDim, blockDim; size_t dynamicSmemBytes; cudaStream_t stream; cudaLaunchAttribute* attrs; int numAttrs; };
 template <class K> cudaError_t cudaFuncSetAttribute(K, int, int) { return cudaSuccess; }
 template <class... P>

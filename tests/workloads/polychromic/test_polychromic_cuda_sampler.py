@@ -1,0 +1,115 @@
+"""The sampler of a cluster of blocks: its own source run by 4096 threads in turn, and on a GPU."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from phasewise.workloads.polychromic import decode_cuda, sampling
+from phasewise.workloads.polychromic.weights import ModelShape
+
+HERE = Path(__file__).parent
+TEMPERATURE = 0.7
+# what float32 sums of a row may be off by
+SLACK = 1e-5
+
+
+def draw_logits(kind: str, rows: int, vocabulary: int) -> Tensor:
+    """Rows of one kind; the first two have the ends of the distribution as their uniform numbers."""
+    z = torch.randn(rows, vocabulary, generator=torch.Generator().manual_seed(vocabulary))
+    if kind == "tied":
+        return z.round()
+    if kind == "one":
+        # all but a word a row without any mass
+        return torch.full_like(z, -torch.inf).scatter(1, z.argmax(-1, keepdim=True), 1.0)
+    return {"peaked": 12.0, "usual": 3.0, "flat": 0.01, "equal": 0.0}[kind] * z
+
+
+def draw_uniforms(rows: int) -> Tensor:
+    uniforms = torch.rand(rows, generator=torch.Generator().manual_seed(1))
+    uniforms[:2] = torch.tensor([0.0, 1.0 - 2**-24])[:rows]
+    return uniforms
+
+
+def hold(logits: Tensor, uniforms: Tensor, top_p: float, tokens: Tensor, log_p: Tensor) -> None:
+    """Every token is that of its uniform number; without chance it is the first of the largest logits."""
+    exact = (logits.double() / TEMPERATURE).log_softmax(-1)
+    assert ((tokens >= 0) & (tokens < logits.shape[1])).all()
+    assert float((log_p - exact.gather(-1, tokens[:, None])[:, 0]).abs().max()) < SLACK
+    if top_p == 0:
+        assert torch.equal(tokens, logits.argmax(-1))
+    else:
+        assert float(sampling.misfit(exact.exp(), tokens, uniforms.double(), top_p, SLACK).max()) < SLACK
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """decode_sample.cuh compiled for this CPU, by the size of the vocabulary."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs g++ (apt-get install g++)")
+    folder = tmp_path_factory.mktemp("cluster")
+    for vocabulary in (193, 9001, 49_152):
+        subprocess.run(
+            [compiler, "-std=c++20", "-O1", f"-DVOCABULARY={vocabulary}", f"-I{decode_cuda.SOURCE.parent}",
+             "-o", folder / str(vocabulary), HERE / "emulated_cluster.cpp"],
+            check=True,
+        )  # fmt: skip
+    return {int(path.name): path for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "kind", "top_p"),
+    [
+        (193, "peaked", 0.9), (193, "equal", 0.5), (193, "one", 0.9), (193, "usual", 1.0),
+        (9001, "usual", 0.9), (9001, "tied", 0.9), (9001, "tied", 0.0), (9001, "flat", 0.5), (9001, "peaked", 1.0),
+        (49_152, "usual", 0.9), (49_152, "peaked", 0.0),
+    ],
+)  # fmt: skip
+def test_a_cluster_picks_the_token_of_a_uniform_number(
+    programs: dict[int, Path], vocabulary: int, kind: str, top_p: float
+) -> None:
+    rows = 2 if vocabulary > 193 else 3
+    logits, uniforms = draw_logits(kind, rows, vocabulary), draw_uniforms(rows)
+    given = logits.numpy().tobytes() + uniforms.numpy().tobytes()
+    words = [str(word) for word in (rows, 1 / TEMPERATURE, top_p)]
+    ran = subprocess.run([programs[vocabulary], *words], input=given, capture_output=True, check=True, timeout=60)
+    found = bytearray(ran.stdout)
+    tokens = torch.frombuffer(found, dtype=torch.int64, count=rows)
+    log_p = torch.frombuffer(found, dtype=torch.float32, offset=8 * rows)
+    hold(logits, uniforms, top_p, tokens, log_p)
+
+
+@pytest.mark.parametrize(
+    ("capability", "vocabulary", "can"),
+    [((9, 0), 49_152, True), ((12, 0), 262_144, True), ((9, 0), 262_145, False), ((8, 9), 49_152, False)],
+)
+def test_clusters_came_with_hopper_and_keep_so_many_words(
+    capability: tuple[int, int], vocabulary: int, can: bool
+) -> None:
+    assert decode_cuda.can_sample(capability, vocabulary) == can
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
+@pytest.mark.parametrize("kind", ["peaked", "usual", "flat", "tied", "equal", "one"])
+@pytest.mark.parametrize("top_p", [0.0, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("vocabulary", [193, 1003, 49_152, 128_256])
+@pytest.mark.parametrize("rows", [1, 12, 48, 63])
+def test_on_a_gpu_the_cuda_sampler_picks_the_token_of_a_uniform_number_and_repeats(
+    rows: int, vocabulary: int, top_p: float, kind: str
+) -> None:
+    if not decode_cuda.can_sample(torch.cuda.get_device_capability(), vocabulary):
+        pytest.skip("needs compute capability 9.0")
+    shape = ModelShape(layers=2, width=224, heads=2, kv_heads=2, head=64, inner=416, vocabulary=vocabulary)
+    logits, uniforms = draw_logits(kind, rows, vocabulary).cuda(), draw_uniforms(rows).cuda()
+    chosen = sampling.Sampling(TEMPERATURE, top_p)
+    tokens, log_p = decode_cuda.sample(logits, uniforms, chosen, shape)
+    again = decode_cuda.sample(logits, uniforms, chosen, shape)
+    assert torch.equal(tokens, again[0]) and torch.equal(log_p, again[1])
+    hold(logits, uniforms, top_p, tokens, log_p)
