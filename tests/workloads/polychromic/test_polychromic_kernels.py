@@ -62,7 +62,7 @@ KERNELS = {
     ),
     "attention_kernel": (
         {"attended": "H", "q": "H", "prompt_k": "H", "prompt_v": "H", "own_k": "H", "own_v": "H", "lengths": INTS, "at": INTS},
-        {**HEADS, "QUERIES": 16, "KEYS": 64, "PRECISION": "ieee", "PDL": None}, 4,
+        {**HEADS, "QUERIES": 16, "KEYS": 128, "PRECISION": "ieee", "PDL": None}, 4,
     ),
     "add_kernel": ({"x": FLOATS, "inner": "H", "w": "H"}, {"D": 576, "K": 1536, **CUT, "COLUMNS": 16, "PDL": None}, 8),
     "gate_up_kernel": (
