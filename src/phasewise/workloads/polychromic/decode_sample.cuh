@@ -192,13 +192,16 @@ __device__ void sample_row(const Sample& s, SampleMemory& memory) {
     const Place run = pick(lane() < kRunsOfLane ? run_at(begin + lane()) : 0.f, runs.before, goal);
     const int at = begin + run.lane;
     if (at % kSampleWarps != warp()) return;
+    const int word = 32 * at + lane();
+    // p / p_max may have been too small for a logarithm
+    const float z = __ldcg(logits + min(word, inside - 1));
     float mine = 0.f;
 #pragma unroll
     for (int i = 0; i < kWords; ++i)
         if (i * kSampleWarps + warp() == at) mine = p[i];
     if (pick(mine, run.before, goal).lane != lane()) return;
-    s.tokens[place] = first + 32 * at + lane();
-    s.chosen[place] = logf(mine / whole);
+    s.tokens[place] = first + word;
+    s.chosen[place] = (z - largest) * s.inverse_temperature - logf(whole);
 }
 
 // eight blocks a row
