@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
-import subprocess
-from pathlib import Path
+from collections.abc import Callable
+from functools import lru_cache
 
 import pytest
 import torch
@@ -12,11 +13,16 @@ from torch import Tensor
 
 from phasewise.workloads.polychromic import decode_cuda, sampling
 from phasewise.workloads.polychromic.weights import ModelShape
+from workloads.polychromic.emulated_library import build_emulated
 
-HERE = Path(__file__).parent
+KINDS = ("peaked", "usual", "flat", "tied", "equal", "one", "two")
 TEMPERATURE = 0.7
 # what float32 sums of a row may be off by
 SLACK = 1e-5
+
+
+def make_shape(vocabulary: int) -> ModelShape:
+    return ModelShape(layers=2, width=224, heads=2, kv_heads=2, head=64, inner=416, vocabulary=vocabulary)
 
 
 def draw_logits(kind: str, rows: int, vocabulary: int) -> Tensor:
@@ -50,20 +56,19 @@ def hold(logits: Tensor, uniforms: Tensor, top_p: float, tokens: Tensor, log_p: 
         assert float(sampling.misfit(exact.exp(), tokens, uniforms.double(), top_p, SLACK).max()) < SLACK
 
 
+def sample_by(library: ctypes.CDLL, logits: Tensor, uniforms: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
+    """Tokens and log-probabilities; -1 and nan where none was written."""
+    rows = len(logits)
+    tokens, log_p, at = torch.full((rows,), -1), torch.full((rows,), torch.nan), torch.zeros(1, dtype=torch.long)
+    pointers = [tensor.data_ptr() for tensor in (logits, uniforms, tokens, log_p, at)]
+    assert library.polychromic_sample(*pointers, rows, 1, 1 / TEMPERATURE, top_p, None) == 0
+    return tokens, log_p
+
+
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """decode_sample.cuh compiled for this CPU, by the size of the vocabulary."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("needs g++ (apt-get install g++)")
-    folder = tmp_path_factory.mktemp("cluster")
-    for vocabulary in (193, 9001, 49_152):
-        subprocess.run(
-            [compiler, "-std=c++20", "-O1", f"-DVOCABULARY={vocabulary}", f"-I{decode_cuda.SOURCE.parent}",
-             "-o", folder / str(vocabulary), HERE / "emulated_cluster.cpp"],
-            check=True,
-        )  # fmt: skip
-    return {int(path.name): path for path in folder.iterdir()}
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], ctypes.CDLL]:
+    """The emulated library for a vocabulary, built once."""
+    return lru_cache(lambda vocabulary: build_emulated(make_shape(vocabulary), tmp_path_factory.mktemp("cluster")))
 
 
 @pytest.mark.parametrize(
@@ -75,17 +80,22 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     ],
 )  # fmt: skip
 def test_a_cluster_picks_the_token_of_a_uniform_number(
-    programs: dict[int, Path], vocabulary: int, kind: str, top_p: float
+    libraries: Callable[[int], ctypes.CDLL], vocabulary: int, kind: str, top_p: float
 ) -> None:
     rows = 2 if vocabulary > 193 else 3
     logits, uniforms = draw_logits(kind, rows, vocabulary), draw_uniforms(rows)
-    given = logits.numpy().tobytes() + uniforms.numpy().tobytes()
-    words = [str(word) for word in (rows, 1 / TEMPERATURE, top_p)]
-    ran = subprocess.run([programs[vocabulary], *words], input=given, capture_output=True, check=True, timeout=60)
-    found = bytearray(ran.stdout)
-    tokens = torch.frombuffer(found, dtype=torch.int64, count=rows)
-    log_p = torch.frombuffer(found, dtype=torch.float32, offset=8 * rows)
-    hold(logits, uniforms, top_p, tokens, log_p)
+    hold(logits, uniforms, top_p, *sample_by(libraries(vocabulary), logits, uniforms, top_p))
+
+
+def test_blocks_agree_on_which_has_the_token_where_one_ends(libraries: Callable[[int], ctypes.CDLL]) -> None:
+    # words of a block; rows for each of its ends
+    vocabulary, part, repeats = 193, 25, 8
+    ends = torch.arange(part - 1, vocabulary - 1, part)
+    logits = draw_logits("usual", repeats * len(ends), vocabulary)
+    running = (logits.double() / TEMPERATURE).softmax(-1).cumsum(-1)
+    # of two blocks whose sums differ by a rounding none would take it, or both
+    uniforms = running.gather(-1, ends.repeat(repeats)[:, None])[:, 0].float()
+    hold(logits, uniforms, 1.0, *sample_by(libraries(vocabulary), logits, uniforms, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -100,19 +110,17 @@ def test_clusters_came_with_hopper_and_keep_so_many_words(
 
 @pytest.mark.gpu
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
-@pytest.mark.parametrize("kind", ["peaked", "usual", "flat", "tied", "equal", "one", "two"])
-@pytest.mark.parametrize("top_p", [0.0, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("vocabulary", [193, 1003, 49_152, 128_256])
 @pytest.mark.parametrize("rows", [1, 12, 48, 63])
-def test_on_a_gpu_the_cuda_sampler_picks_the_token_of_a_uniform_number_and_repeats(
-    rows: int, vocabulary: int, top_p: float, kind: str
-) -> None:
+def test_on_a_gpu_the_cuda_sampler_picks_the_token_of_a_uniform_number_and_repeats(rows: int, vocabulary: int) -> None:
     if not decode_cuda.can_sample(torch.cuda.get_device_capability(), vocabulary):
         pytest.skip("needs compute capability 9.0")
-    shape = ModelShape(layers=2, width=224, heads=2, kv_heads=2, head=64, inner=416, vocabulary=vocabulary)
-    logits, uniforms = draw_logits(kind, rows, vocabulary).cuda(), draw_uniforms(rows).cuda()
-    chosen = sampling.Sampling(TEMPERATURE, top_p)
-    tokens, log_p = decode_cuda.sample(logits, uniforms, chosen, shape)
-    again = decode_cuda.sample(logits, uniforms, chosen, shape)
-    assert torch.equal(tokens, again[0]) and torch.equal(log_p, again[1])
-    hold(logits, uniforms, top_p, tokens, log_p)
+    shape, uniforms = make_shape(vocabulary), draw_uniforms(rows).cuda()
+    for kind in KINDS:
+        logits = draw_logits(kind, rows, vocabulary).cuda()
+        for top_p in (0.0, 0.5, 0.9, 1.0):
+            chosen = sampling.Sampling(TEMPERATURE, top_p)
+            tokens, log_p = decode_cuda.sample(logits, uniforms, chosen, shape)
+            again = decode_cuda.sample(logits, uniforms, chosen, shape)
+            assert torch.equal(tokens, again[0]) and torch.equal(log_p, again[1]), (kind, top_p)
+            hold(logits, uniforms, top_p, tokens, log_p)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from phasewise.workloads.polychromic import cuda_library, decode_cuda, diversity
 from phasewise.workloads.polychromic.decoder import Decoder, Launch, make_workspace
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.weights import ModelShape, Weights, draw_weights
+from workloads.polychromic.emulated_library import build_emulated
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
@@ -69,32 +69,29 @@ EMULATED = {
 }  # fmt: skip
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ (apt-get install g++)")
 @pytest.mark.parametrize("name", EMULATED)
-def test_the_source_run_on_a_cpu_leaves_the_logits_and_caches_of_the_plain_loop(name: str, tmp_path: Path) -> None:
+def test_the_source_run_on_a_cpu_leaves_the_tokens_logits_and_caches_of_the_plain_loop(
+    name: str, tmp_path: Path
+) -> None:
     shape, sizes = EMULATED[name]
-    defines = [f"-D{key}={value}" for key, value in decode_cuda.list_constants(shape).items()]
-    options = ["-std=c++20", "-O2", "-shared", "-fPIC", f"-I{Path(__file__).with_name('emulated_cuda')}"]
-    subprocess.run(
-        ["g++", *options, *defines, "-x", "c++", decode_cuda.SOURCE, "-o", tmp_path / "token.so"], check=True
-    )
-    library = ctypes.CDLL(str(tmp_path / "token.so"))
+    library = build_emulated(shape, tmp_path)
     weights = draw_weights(shape).to("cpu", torch.bfloat16)
     batch, lengths, uniforms = draw_batch(sizes)
     forward = Forward(weights=weights)
     buffers = shared.make_buffers(forward, sizes)
     shared.begin(forward, buffers, batch, lengths, uniforms, sampling.Sampling(), sampling.sample)
-    buffers.tokens_RT.copy_(torch.randint(3, shape.vocabulary, (sizes.rows, sizes.tokens)))
+    buffers.tokens_RT[:, 1:] = -1
     space = make_workspace(weights, sizes, torch.device("cpu"), 1)
     # what nobody writes must not be read
     space.logits_RV.fill_(torch.nan)
     token, tensors = decode_cuda.describe_token(
-        weights, buffers, space, sizes, sampling.Sampling(), overlap=False, samples=False
+        weights, buffers, space, sizes, sampling.Sampling(), overlap=False, samples=True
     )
     logits = []
     for step in range(sizes.tokens - 1):
         assert library.polychromic_token(ctypes.byref(token), 2, None) == 0
         assert int(tensors["at"]) == step + 1
+        hold_sampled(space.logits_RV, uniforms, buffers.tokens_RT, buffers.log_probabilities_RT, step + 1)
         logits.append(space.logits_RV.clone())
     seen = follow_plain(weights, sizes, (batch, lengths, uniforms), buffers)
     for found, exact in zip(logits, seen[1:], strict=True):
@@ -127,11 +124,7 @@ def test_on_a_gpu_raw_cuda_leaves_the_logits_and_caches_of_the_plain_loop(
     assert torch.equal(found.log_probabilities_RT, again.log_probabilities_RT)
     # the last token's logits are still there
     logits = decoder.workspace.logits_RV
-    p = (logits.double() / sampling.Sampling().temperature).softmax(-1)
-    last, u = found.tokens_RT[:, -1], given[2][:, -1].double()
-    assert float(sampling.misfit(p, last, u, sampling.Sampling().top_p, 1e-5).max()) < 1e-5
-    log_p = p.gather(-1, last[:, None])[:, 0].log()
-    assert float((found.log_probabilities_RT[:, -1] - log_p).abs().max()) < 1e-5
+    hold_sampled(logits, given[2], found.tokens_RT, found.log_probabilities_RT, -1)
     assert _error(logits, follow_plain(weights, sizes, given, decoder.buffers)[-1]) < 2e-2
 
 
@@ -142,6 +135,18 @@ def draw_batch(sizes: shared.Sizes) -> tuple[torch.Tensor, torch.Tensor, torch.T
     lengths[0] = sizes.prompt_length
     batch = torch.randint(3, 67, (sizes.prompts, sizes.prompt_length), generator=generator)
     return batch, lengths, torch.rand(sizes.rows, sizes.tokens, generator=generator)
+
+
+def hold_sampled(
+    logits: torch.Tensor, uniforms: torch.Tensor, tokens: torch.Tensor, log_probabilities: torch.Tensor, at: int
+) -> None:
+    """The tokens of one step are those of their uniform numbers, by the logits they were drawn from."""
+    exact = (logits.double() / sampling.Sampling().temperature).log_softmax(-1)
+    taken = tokens[:, at]
+    assert ((taken >= 0) & (taken < logits.shape[1])).all()
+    top_p = sampling.Sampling().top_p
+    assert float(sampling.misfit(exact.exp(), taken, uniforms[:, at].double(), top_p, 1e-5).max()) < 1e-5
+    assert float((log_probabilities[:, at] - exact.gather(-1, taken[:, None])[:, 0]).abs().max()) < 1e-5
 
 
 def follow_plain(

@@ -1,4 +1,4 @@
-// Blocks of a cluster (compute capability 9.0 and later) send numbers into each other's shared memory.
+// Blocks of a cluster (compute capability 9.0 and later) send numbers into each other's shared memory; tests emulate them.
 
 #pragma once
 

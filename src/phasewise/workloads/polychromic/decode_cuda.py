@@ -166,7 +166,11 @@ def sample(logits_RV: Tensor, uniforms_R: Tensor, sampling: Sampling, shape: Mod
 
 @lru_cache
 def _load(shape: ModelShape, capability: tuple[int, int]) -> ctypes.CDLL:
-    library = load(SOURCE, capability, list_constants(shape))
+    return declare(load(SOURCE, capability, list_constants(shape)))
+
+
+def declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    """The library, its functions' arguments told to ctypes."""
     library.polychromic_token.argtypes = [ctypes.POINTER(Token), ctypes.c_int, ctypes.c_void_p]
     library.polychromic_token.restype = ctypes.c_int
     # logits, uniforms, tokens, chosen, at; rows, room; 1 / temperature, top-p; stream
@@ -178,5 +182,5 @@ def _load(shape: ModelShape, capability: tuple[int, int]) -> ctypes.CDLL:
 
 
 __all__ = [
-    "Launcher", "NotBuilt", "Token", "can_sample", "describe_token", "list_constants", "make_launcher", "sample", "suits",
+    "Launcher", "NotBuilt", "Token", "can_sample", "declare", "describe_token", "list_constants", "make_launcher", "sample", "suits",
 ]  # fmt: skip

@@ -14,7 +14,7 @@
 #include "decode_attention.cuh"
 #include "decode_launch.cuh"
 #include "decode_product.cuh"
-#include <decode_sample.cuh>
+#include "decode_sample.cuh"
 
 // decode_cuda.Token, field by field
 struct Token {
@@ -264,7 +264,7 @@ cudaError_t run(const Token& t, Stream on, int multiprocessors) {
     on.start(logits_kernel<TILES>, 2 * multiprocessors, kLogitsThreads, logits_bytes(TILES), t);
     if (t.samples) {
         const Sample sample = {t.logits, t.uniforms, t.tokens, t.chosen, t.at, t.room, t.inverse_temperature, t.top_p};
-        on.start<kCluster>(sample_kernel, t.rows * kCluster, kSampleThreads, 0, sample);
+        on.start<kCluster>(sample_kernel, t.rows * kCluster, kSampleThreads, sizeof(SampleMemory), sample);
     }
     return on.error;
 }
@@ -287,7 +287,7 @@ extern "C" int polychromic_token(const Token* token, int multiprocessors, void* 
 extern "C" int polychromic_sample(const float* logits, const float* uniforms, int64_t* tokens, float* chosen, const int64_t* at,
                                   int rows, int room, float inverse_temperature, float top_p, void* stream) {
     Stream on = {static_cast<cudaStream_t>(stream), false};
-    on.start<kCluster>(sample_kernel, rows * kCluster, kSampleThreads, 0,
+    on.start<kCluster>(sample_kernel, rows * kCluster, kSampleThreads, sizeof(SampleMemory),
                        Sample{logits, uniforms, tokens, chosen, at, room, inverse_temperature, top_p});
     return static_cast<int>(on.error);
 }

@@ -11,11 +11,9 @@
 
 #pragma once
 
-// tests/workloads/polychromic/emulated_cluster.cpp has its own
-#ifndef EMULATED
-#include "decode_cluster.cuh"
+#include <decode_cluster.cuh>
+
 #include "decode_product.cuh"
-#endif
 
 namespace {
 
@@ -206,9 +204,9 @@ __device__ void sample_row(const Sample& s, SampleMemory& memory) {
 
 // eight blocks a row
 __global__ void __launch_bounds__(kSampleThreads, kWords <= 32 ? 2 : 1) sample_kernel(Sample s) {
-#if __CUDA_ARCH__ >= 900
-    __shared__ SampleMemory memory;
-    sample_row(s, memory);
+// there are no clusters before
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    sample_row(s, *reinterpret_cast<SampleMemory*>(memory));
 #endif
 }
 
