@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import torch
 from phasewise.workloads.polychromic import cuda_library, decode_cuda, diversity_cuda, sampling, shared
 from phasewise.workloads.polychromic.decoder import Decoder, Launch, make_workspace
 from phasewise.workloads.polychromic.llama import Forward
-from phasewise.workloads.polychromic.weights import ModelShape, Weights, draw_weights
+from phasewise.workloads.polychromic.weights import SMOLLM2, ModelShape, Weights, draw_weights
 from workloads.polychromic.emulated_library import build_emulated
 
 
@@ -53,6 +54,29 @@ def test_what_is_no_library_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "broken.so").write_text("no library")
     with pytest.raises(cuda_library.NotBuilt, match=r"broken\.so cannot be loaded"):
         cuda_library.open_library(tmp_path / "broken.so")
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "shared_bytes", "is_for"),
+    [
+        ({}, 12, 232_448, True),
+        ({}, 64, 101_376, True),
+        ({}, 65, 232_448, False),
+        ({"head": 128}, 12, 232_448, False),
+        # too much for the registers of a thread
+        ({"inner": 8192}, 12, 232_448, False),
+        ({"width": 1000}, 12, 232_448, False),
+        # too much for the shared memory of a block: 64 rows of x, or the scores of so many keys
+        ({"width": 1024}, 64, 101_376, False),
+        ({"prompt_length": 4000}, 12, 232_448, False),
+    ],
+)
+def test_the_source_is_for_models_whose_parts_fit(
+    changes: dict[str, int], rows: int, shared_bytes: int, is_for: bool
+) -> None:
+    length = {"prompt_length": changes.pop("prompt_length", 128)}
+    sizes = shared.Sizes(prompts=rows, replies=1, tokens=100, **length)
+    assert decode_cuda.is_written_for(replace(SMOLLM2, **changes), sizes, shared_bytes) is is_for
 
 
 # odd in everything that may be odd: one key head for three query heads and one tile of rows; one each, two tiles, and more keys

@@ -21,8 +21,12 @@ from phasewise.workloads.polychromic.shared import Buffers, Sizes
 from phasewise.workloads.polychromic.weights import ModelShape, Weights
 
 SOURCE = Path(__file__).with_name("decode_layers.cu")
-# what the source is written for: features of a head and rows of all tiles, inner features of a step, outputs of a block
-HEAD, MOST_ROWS, STEP, OUTPUTS = 64, 64, 32, 8
+# what the source is written for: features of a head, rows of a tile and of all, inner features of a step, outputs of a block
+HEAD, TILE, MOST_ROWS, STEP, OUTPUTS = 64, 16, 64, 32, 8
+# a thread keeps what a product of so many inputs wants of W and x in registers: 8 steps of 12
+MOST_INPUTS = 16 * 8 * STEP
+# between rows in shared memory
+PADDING = 8
 # scores and partial sums of the attention in shared memory that needs no asking for
 ATTENTION_FLOATS = 48 * 1024 // 4
 ATTENTION_WARPS = 8
@@ -55,18 +59,26 @@ class Launcher:
 
 
 def suits(weights: Weights, sizes: Sizes) -> bool:
-    """Whether the source is written for this model and so many rows; Triton's kernels are for all others."""
-    shape = weights.shape
-    per_group = shape.heads // shape.kv_heads
+    """Whether the source is written for this model, so many rows and this GPU; Triton's kernels are for all others."""
+    if not weights.embed_VD.is_cuda or weights.embed_VD.dtype is not torch.bfloat16:
+        return False
+    gpu = torch.cuda.get_device_properties(weights.embed_VD.device)
+    return gpu.major >= 8 and is_written_for(weights.shape, sizes, gpu.shared_memory_per_block_optin)
+
+
+def is_written_for(shape: ModelShape, sizes: Sizes, shared_bytes: int) -> bool:
+    """Whether the source is, on a GPU that gives a block so much shared memory."""
     keys = sizes.prompt_length + sizes.tokens
+    attention_floats = shape.heads // shape.kv_heads * (keys + 1 + ATTENTION_WARPS * HEAD)
+    # x of all tiles of rows, for the logits
+    logits_bytes = -(-sizes.rows // TILE) * TILE * (2 * (shape.width + PADDING) + 4)
+    inputs = (shape.width, shape.q_size, shape.inner)
     return (
-        weights.embed_VD.is_cuda
-        and weights.embed_VD.dtype is torch.bfloat16
-        and torch.cuda.get_device_capability(weights.embed_VD.device) >= (8, 0)
-        and shape.head == HEAD
-        and shape.width % STEP == shape.inner % STEP == 0
+        shape.head == HEAD
+        and all(size % STEP == 0 and size <= MOST_INPUTS for size in inputs)
         and sizes.rows <= MOST_ROWS
-        and per_group * (keys + 1 + ATTENTION_WARPS * HEAD) <= ATTENTION_FLOATS
+        and attention_floats <= ATTENTION_FLOATS
+        and logits_bytes <= shared_bytes
     )
 
 
@@ -182,5 +194,6 @@ def declare(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 __all__ = [
-    "Launcher", "NotBuilt", "Token", "can_sample", "declare", "describe_token", "list_constants", "make_launcher", "sample", "suits",
+    "Launcher", "NotBuilt", "Token", "can_sample", "declare", "describe_token", "is_written_for", "list_constants", "make_launcher",
+    "sample", "suits",
 ]  # fmt: skip
