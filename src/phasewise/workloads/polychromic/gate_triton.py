@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 
-from phasewise.workloads.polychromic.diversity_triton import has_kernel
+from phasewise.workloads.polychromic.launching import has_kernel
 
 BLOCK, WARPS = 512, 2
 

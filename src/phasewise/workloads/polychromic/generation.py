@@ -119,7 +119,8 @@ def _make_fused(weights: Weights, lora: Lora | None, sizes: shared.Sizes, sampli
 def _choose_sampler(switches: Switches, weights: Weights) -> tuple[shared.Sampler, tuple[str, ...]]:
     if not switches.device_sampling:
         return sample, ()
-    from phasewise.workloads.polychromic.sampler import has_kernel, sample_on_device
+    from phasewise.workloads.polychromic.launching import has_kernel
+    from phasewise.workloads.polychromic.sampler import sample_on_device
 
     reason = () if has_kernel(weights.embed_VD.device) else ("device-sampling: no NVIDIA GPU, a sort ran instead",)
     return sample_on_device, reason

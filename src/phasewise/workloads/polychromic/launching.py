@@ -1,16 +1,22 @@
-"""Overlap of consecutive kernels, and barriers between the programs of one: what no tile needs to know.
+"""Where Triton's kernels run, overlap of consecutive ones, and barriers between the programs of one: what no tile needs to know.
 
 `PDL` is a constant of each kernel: off in the interpreter and where the GPU has no programmatic dependent launch (before Hopper).
 """
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 # bytes that one prefetch brings into the second-level cache: a line
 LINE: tl.constexpr = tl.constexpr(128)
+
+
+def has_kernel(device: torch.device | str) -> bool:
+    """Whether the kernels of this workload run on `device`."""
+    return torch.device(device).type == "cuda"
 
 
 @triton.jit

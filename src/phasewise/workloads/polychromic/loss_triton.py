@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from phasewise.workloads.polychromic.diversity_triton import has_kernel
+from phasewise.workloads.polychromic.launching import has_kernel
 
 BLOCK, WARPS = 4096, 8
 

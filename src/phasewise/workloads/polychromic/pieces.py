@@ -139,7 +139,8 @@ def choose_diversity(
     if switches.diversity == "closed":
         return diversity_closed, ()
     if switches.diversity == "triton":
-        from phasewise.workloads.polychromic.diversity_triton import diversity_triton, has_kernel
+        from phasewise.workloads.polychromic.diversity_triton import diversity_triton
+        from phasewise.workloads.polychromic.launching import has_kernel
 
         reason = (
             () if has_kernel(device) else ("triton-diversity: no NVIDIA GPU, the closed form in PyTorch ran instead",)

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from phasewise.workloads.polychromic.launching import follow, meet
+from phasewise.workloads.polychromic.launching import follow, has_kernel, meet
 from phasewise.workloads.polychromic.sampling import Sampling, sample
 
 # bits of 1.0f, the largest p / p_max
@@ -117,11 +117,6 @@ def sample_kernel(
         tl.store(tokens + row * new + column, token.to(tokens.dtype.element_ty))
         picked = tl.sum(tl.where(t == token, z, 0.0), axis=0)
         tl.store(chosen + row * new + column, picked - largest - tl.log(whole))
-
-
-def has_kernel(device: torch.device | str) -> bool:
-    """Whether this kernel runs on `device`."""
-    return torch.device(device).type == "cuda"
 
 
 def choose_split(rows: int, vocabulary: int, multiprocessors: int) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""Pieces of one decoded token in Triton: each computes one tile, and is used by the kernels of a graph and by the one of all layers.
+"""Pieces of one decoded token in Triton: each computes one tile of a kernel of layer_kernels.py.
 
 R rows (replies) of one token each: products of a few rows with a large weight are bound by reading the weight once. The
 inner dimension is cut into SPLIT parts, one for each warp, whose sums are added at the end: a chain of tensor-core products
