@@ -18,58 +18,38 @@ struct Attention {
     int replies, length, room;
 };
 
-__device__ void unpack(float (&to)[8], uint4 from) {
-    const uint32_t words[4] = {from.x, from.y, from.z, from.w};
-    for (int i = 0; i < 4; ++i) {
-        to[2 * i] = __uint_as_float(words[i] << 16);
-        to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
-    }
-}
-
 // floats of shared memory for so many keys and query heads a key head
 __host__ __device__ constexpr int attention_floats(int keys, int heads) { return heads * (keys + 1 + kAttentionWarps * kHead); }
 
 // one reply and key head a block
 template <int HEADS_Q, int HEADS_K>
-__global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(Attention t) {
+__global__ void __launch_bounds__(kAttentionThreads, 1) attention_kernel(Attention t) {
     constexpr int kPer = HEADS_Q / HEADS_K;
     const int r = blockIdx.x / HEADS_K, group = blockIdx.x % HEADS_K, part = lane() % 8, mine = threadIdx.x / 8;
     const int known = static_cast<int>(t.lengths[r / t.replies]);
     const int64_t from_prompt = (static_cast<int64_t>(r / t.replies) * t.length * HEADS_K + group) * kHead + part * 8;
     const int64_t from_own = (static_cast<int64_t>(r) * t.room * HEADS_K + group) * kHead + part * 8;
-    const auto of_prompt = [&](int key) { return from_prompt + static_cast<int64_t>(key) * (HEADS_K * kHead); };
-    // within the cache, whether there is a key or not
-    const auto of_own = [&](int key) { return from_own + static_cast<int64_t>(min(key - known, t.room - 1)) * (HEADS_K * kHead); };
-    // the prompt's keys were there before; values arrive while the scores are summed
-    uint4 k[kAtOnce], v[kAtOnce];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-        const int key = i * kStride + mine;
-        if (key >= known) continue;
-        k[i] = load(t.prompt_k + of_prompt(key));
-        v[i] = load(t.prompt_v + of_prompt(key));
-    }
     follow();
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-        const int key = i * kStride + mine;
-        if (key < known) continue;
-        k[i] = load_fresh(t.own_k + of_own(key));
-        v[i] = load_fresh(t.own_v + of_own(key));
-    }
     const int keys = known + static_cast<int>(__ldcg(t.at)) + 1;
-    float q[kPer][8];
-    for (int m = 0; m < kPer; ++m) unpack(q[m], load_fresh(t.q + (r * HEADS_Q + group * kPer + m) * kHead + part * 8));
     float* scores = memory;
     float* whole = scores + kPer * keys;
     float* values = whole + kPer;
+    float q[kPer][8];
+    for (int m = 0; m < kPer; ++m) unpack(q[m], load_fresh(t.q + (r * HEADS_Q + group * kPer + m) * kHead + part * 8));
     const auto see = [&](const bf16* prompt, const bf16* own, int key) {
-        return load_fresh(key < known ? prompt + of_prompt(key) : own + of_own(key));
+        const bool is_known = key < known;
+        return load_fresh((is_known ? prompt + from_prompt : own + from_own) +
+                          static_cast<int64_t>(is_known ? key : key - known) * (HEADS_K * kHead));
     };
+    uint4 v[kAtOnce];
     for (int first = 0; first < keys; first += kAtOnce * kStride) {
-        if (first > 0) {
+        uint4 k[kAtOnce];
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) k[i] = see(t.prompt_k, t.own_k, first + i * kStride + mine);
+        for (int i = 0; i < kAtOnce; ++i) {
+            const int key = min(first + i * kStride + mine, keys - 1);
+            k[i] = see(t.prompt_k, t.own_k, key);
+            // the first values arrive while the scores are summed
+            if (first == 0) v[i] = see(t.prompt_v, t.own_v, key);
         }
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
@@ -103,7 +83,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(Attenti
     for (int first = 0; first < keys; first += kAtOnce * kStride) {
         if (first > 0) {
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) v[i] = see(t.prompt_v, t.own_v, first + i * kStride + mine);
+            for (int i = 0; i < kAtOnce; ++i) v[i] = see(t.prompt_v, t.own_v, min(first + i * kStride + mine, keys - 1));
         }
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {

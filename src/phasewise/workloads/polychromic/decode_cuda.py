@@ -21,8 +21,8 @@ from phasewise.workloads.polychromic.shared import Buffers, Sizes
 from phasewise.workloads.polychromic.weights import ModelShape, Weights
 
 SOURCE = Path(__file__).with_name("decode_layers.cu")
-# what the source is written for: features of a head, rows of a tile and of all, inner features of a step, outputs of a block
-HEAD, TILE, MOST_ROWS, STEP, OUTPUTS = 64, 16, 64, 32, 8
+# what the source is written for: features of a head, rows of a tile and of all, inner features of a step
+HEAD, TILE, MOST_ROWS, STEP = 64, 16, 64, 32
 # a thread keeps what a product of so many inputs wants of W and x in registers: 8 steps of 12
 MOST_INPUTS = 16 * 8 * STEP
 # between rows in shared memory
@@ -39,7 +39,7 @@ class Token(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in (
-            "x", "normed", "squares", "q", "attended", "inner", "prompt_k", "prompt_v", "own_k", "own_v", "qkv", "out", "gate_up",
+            "x", "q", "attended", "inner", "prompt_k", "prompt_v", "own_k", "own_v", "qkv", "out", "gate_up",
             "down", "norm_attention", "norm_inner", "norm", "embedding", "head", "cosines", "sines", "lengths", "tokens", "at",
             "counters", "logits", "uniforms", "chosen",
         )),
@@ -125,9 +125,7 @@ def describe_token(
     """What the source is told, and the tensors that have to be held as long as that is used."""
     shape, device = weights.shape, weights.embed_VD.device
     tensors: dict[str, Tensor] = {
-        "x": space.x_RD, "normed": torch.empty_like(space.x_RD, dtype=torch.bfloat16),
-        "squares": torch.empty(sizes.rows, shape.width // OUTPUTS, device=device),
-        "q": space.q_RQ, "attended": space.attended_RQ, "inner": space.inner_RF,
+        "x": space.x_RD, "q": space.q_RQ, "attended": space.attended_RQ, "inner": space.inner_RF,
         "prompt_k": buffers.prompt_k_LPSGE, "prompt_v": buffers.prompt_v_LPSGE,
         "own_k": buffers.own_k_LRTGE, "own_v": buffers.own_v_LRTGE,
         "qkv": weights.qkv_LOD, "out": weights.out_LDQ, "gate_up": weights.gate_up_LFD, "down": weights.down_LDF,

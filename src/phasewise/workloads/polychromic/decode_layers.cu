@@ -3,9 +3,8 @@
 //     embed -> (qkv -> attention -> add (out) -> gate_up -> add (down)) x layers -> logits -> sample
 //     RMSNorm(x) W^T = ((x g) W^T) / sqrt(mean(x^2) + eps)
 //
-// What a kernel waits for is latency, not bytes. Its weights are in registers before it waits for the kernel before it
-// (programmatic dependent launch). Who writes x leaves x g in bfloat16 and the sums of the squares of eight features each beside it,
-// so that who reads it has nothing to do but multiply.
+// What a kernel waits for is latency, not bytes: its weights are in registers before it waits for the kernel before it
+// (programmatic dependent launch), and who reads x sums its squares beside the product.
 //
 // WIDTH, HEADS, GROUPS (key heads), INNER, VOCABULARY are given to the compiler; a head has 64 features.
 
@@ -19,8 +18,6 @@
 // decode_cuda.Token, field by field
 struct Token {
     float* x;
-    bf16* normed;
-    float* squares;
     bf16 *q, *attended, *inner;
     const bf16 *prompt_k, *prompt_v;
     bf16 *own_k, *own_v;
@@ -39,45 +36,9 @@ struct Token {
 namespace {
 
 constexpr int kQueries = HEADS * kHead;
-// of a row of x
-constexpr int kSquares = WIDTH / kOutputs;
 using OfWidth = Cut<WIDTH, 16>;
 // two outputs fill 48 KB of shared memory with the sums of eleven warps
 using PairOfWidth = Cut<WIDTH, 11>;
-
-// one feature of x, with what the next product reads of it; eight lanes hold eight neighbours
-__device__ void leave(const Token& t, int r, int column, float x, float gain, bool inside) {
-    float square = x * x;
-    for (int step = 1; step < kOutputs; step *= 2) square += __shfl_xor_sync(0xffffffffu, square, step);
-    if (!inside) return;
-    t.x[r * WIDTH + column] = x;
-    t.normed[r * WIDTH + column] = __float2bfloat16(x * gain);
-    if (column % kOutputs == 0) t.squares[r * kSquares + column / kOutputs] = square;
-}
-
-// 1 / sqrt(mean(x^2) + eps) of all rows: asked for beside a product, summed after it
-template <int WARPS, int TILES>
-struct Scales {
-    static constexpr int each = (TILES * kRows + WARPS - 1) / WARPS, pieces = (kSquares + 31) / 32;
-    float part[each][pieces];
-
-    __device__ void ask(const Token& t) {
-        for (int i = 0; i < each; ++i)
-            for (int piece = 0; piece < pieces; ++piece) {
-                const int r = min(warp() + i * WARPS, t.rows - 1), at = lane() + 32 * piece;
-                part[i][piece] = __ldcg(t.squares + r * kSquares + min(at, kSquares - 1));
-                if (at >= kSquares) part[i][piece] = 0.f;
-            }
-    }
-    __device__ void put(float* scales, float epsilon) const {
-        for (int i = 0; i < each; ++i) {
-            float sum = 0.f;
-            for (int piece = 0; piece < pieces; ++piece) sum += part[i][piece];
-            sum = warp_sum(sum);
-            if (lane() == 0 && warp() + i * WARPS < TILES * kRows) scales[warp() + i * WARPS] = rsqrtf(sum / WIDTH + epsilon);
-        }
-    }
-};
 
 constexpr int kEmbedThreads = 256;
 
@@ -86,11 +47,8 @@ __global__ void __launch_bounds__(kEmbedThreads) embed_kernel(Token t) {
     follow();
     const int r = blockIdx.x;
     const int64_t token = t.tokens[r * t.room + __ldcg(t.at)];
-    for (int column = threadIdx.x; column < (WIDTH + 31) / 32 * 32; column += kEmbedThreads) {
-        const int inside = min(column, WIDTH - 1);
-        leave(t, r, column, __bfloat162float(t.embedding[token * WIDTH + inside]), __bfloat162float(t.norm_attention[inside]),
-              column < WIDTH);
-    }
+    for (int column = threadIdx.x; column < WIDTH; column += kEmbedThreads)
+        t.x[r * WIDTH + column] = __bfloat162float(t.embedding[token * WIDTH + column]);
     if (threadIdx.x == 0) t.counters[r] = 0;
 }
 
@@ -98,12 +56,12 @@ __global__ void __launch_bounds__(kEmbedThreads) embed_kernel(Token t) {
 template <int TILES>
 __global__ void __launch_bounds__(OfWidth::threads, 1) qkv_kernel(Token t, int layer) {
     __shared__ Sums<OfWidth, TILES * kRows, kOutputs> sums;
-    __shared__ float scales[TILES * kRows];
     constexpr int per_head = kHead / kOutputs, outputs = (HEADS + 2 * GROUPS) * kHead;
     const int head = blockIdx.x / per_head, first = blockIdx.x % per_head * 4, n = lane() / 4;
     const int64_t row = head * kHead + first + (n < 4 ? n : kHead / 2 + n - 4);
-    uint4 w[1][OfWidth::turns];
+    uint4 w[1][OfWidth::turns], gain[OfWidth::turns];
     load_row<OfWidth>(w[0], t.qkv + (static_cast<int64_t>(layer) * outputs + row) * WIDTH);
+    load_row<OfWidth>(gain, t.norm_attention + layer * WIDTH);
     // rotary pairs that this thread writes in the end
     constexpr int count = TILES * kRows * 4, each = (count + OfWidth::threads - 1) / OfWidth::threads;
     int64_t lengths[each];
@@ -111,20 +69,18 @@ __global__ void __launch_bounds__(OfWidth::threads, 1) qkv_kernel(Token t, int l
     for (int i = 0; i < each; ++i)
         lengths[i] = t.lengths[min((static_cast<int>(threadIdx.x) + i * OfWidth::threads) / 4, t.rows - 1) / t.replies];
     follow();
-    Scales<OfWidth::warps, TILES> own;
-    own.ask(t);
     const int now = static_cast<int>(__ldcg(t.at));
     for (int i = 0; i < each; ++i) {
         const int64_t angle = (lengths[i] + now) * (kHead / 2) + first + threadIdx.x % 4;
         cosines[i] = t.cosines[angle], sines[i] = t.sines[angle];
     }
-    multiply_rows<OfWidth, TILES, 1>(sums, t.normed, w, t.rows);
-    own.put(scales, t.epsilon);
+    multiply_normed<OfWidth, TILES, 1>(sums, t.x, gain, w, t.rows);
     __syncthreads();
     for (int i = 0; i < each; ++i) {
         const int r = (threadIdx.x + i * OfWidth::threads) / 4, pair = threadIdx.x % 4;
         if (r >= t.rows) continue;
-        float low = scales[r] * sums.get(r, pair), high = scales[r] * sums.get(r, pair + 4);
+        const float scale = sums.scale(r, t.epsilon);
+        float low = scale * sums.get(r, pair), high = scale * sums.get(r, pair + 4);
         // values are not turned
         if (head < HEADS + GROUPS) {
             const float turned = low * cosines[i] - high * sines[i];
@@ -143,25 +99,23 @@ __global__ void __launch_bounds__(OfWidth::threads, 1) qkv_kernel(Token t, int l
     }
 }
 
-// x += inner W^T for eight features a block; `gain` is that of the norm that follows
+// x += inner W^T for eight features a block
 template <int TILES, int K>
-__global__ void __launch_bounds__(Cut<K, 16>::threads, 1) add_kernel(Token t, const bf16* inner, const bf16* weights, const bf16* gain) {
+__global__ void __launch_bounds__(Cut<K, 16>::threads, 1) add_kernel(float* x, const bf16* inner, const bf16* weights, int rows) {
     using C = Cut<K, 16>;
     __shared__ Sums<C, TILES * kRows, kOutputs> sums;
-    const int first = blockIdx.x * kOutputs;
-    uint4 w[1][C::turns];
-    load_row<C>(w[0], weights + static_cast<int64_t>(first + lane() / 4) * K);
-    const float g = __bfloat162float(gain[first + lane() % kOutputs]);
+    uint4 w[C::turns];
+    load_row<C>(w, weights + (static_cast<int64_t>(blockIdx.x) * kOutputs + lane() / 4) * K);
     follow();
     constexpr int count = TILES * kRows * kOutputs, each = (count + C::threads - 1) / C::threads;
     float before[each];
-    const auto row_of = [&](int i) { return (static_cast<int>(threadIdx.x) + i * C::threads) / kOutputs; };
-    for (int i = 0; i < each; ++i) before[i] = __ldcg(t.x + min(row_of(i), t.rows - 1) * WIDTH + first + lane() % kOutputs);
-    multiply_rows<C, TILES, 1>(sums, inner, w, t.rows);
+    const auto place = [&](int i) { return x + min(i / kOutputs, rows - 1) * WIDTH + blockIdx.x * kOutputs + i % kOutputs; };
+    for (int i = 0; i < each; ++i) before[i] = __ldcg(place(threadIdx.x + i * C::threads));
+    multiply_rows<C, TILES>(sums, inner, w, rows);
     __syncthreads();
     for (int i = 0; i < each; ++i) {
-        const float change = sums.get(min(row_of(i), TILES * kRows - 1), lane() % kOutputs);
-        leave(t, row_of(i), first + lane() % kOutputs, before[i] + change, g, row_of(i) < t.rows);
+        const int index = threadIdx.x + i * C::threads;
+        if (index < rows * kOutputs) *place(index) = before[i] + sums.get(index / kOutputs, index % kOutputs);
     }
 }
 
@@ -170,20 +124,19 @@ template <int TILES>
 __global__ void __launch_bounds__(PairOfWidth::threads, 2) gate_up_kernel(Token t, int layer) {
     using C = PairOfWidth;
     __shared__ Sums<C, TILES * kRows, 2 * kOutputs> sums;
-    __shared__ float scales[TILES * kRows];
     const int64_t row = static_cast<int64_t>(layer) * 2 * INNER + blockIdx.x * kOutputs + lane() / 4;
-    uint4 w[2][C::turns];
+    uint4 w[2][C::turns], gain[C::turns];
     load_row<C>(w[0], t.gate_up + row * WIDTH);
     load_row<C>(w[1], t.gate_up + (row + INNER) * WIDTH);
+    load_row<C>(gain, t.norm_inner + layer * WIDTH);
     follow();
-    Scales<C::warps, TILES> own;
-    own.ask(t);
-    multiply_rows<C, TILES, 2>(sums, t.normed, w, t.rows);
-    own.put(scales, t.epsilon);
+    multiply_normed<C, TILES, 2>(sums, t.x, gain, w, t.rows);
     __syncthreads();
-    for (int i = threadIdx.x; i < t.rows * kOutputs; i += C::threads) {
+    for (int i = threadIdx.x; i < TILES * kRows * kOutputs; i += C::threads) {
         const int r = i / kOutputs, column = i % kOutputs;
-        const float gate = scales[r] * sums.get(r, column), up = scales[r] * sums.get(r, column + kOutputs);
+        if (r >= t.rows) continue;
+        const float scale = sums.scale(r, t.epsilon);
+        const float gate = scale * sums.get(r, column), up = scale * sums.get(r, column + kOutputs);
         t.inner[r * INNER + blockIdx.x * kOutputs + column] = __float2bfloat16(gate / (1.f + __expf(-gate)) * up);
     }
 }
@@ -213,13 +166,14 @@ __global__ void __launch_bounds__(kLogitsThreads, 2) logits_kernel(Token t) {
     if (word < words) load_word(word, 0);
     follow();
     if (blockIdx.x == 0 && threadIdx.x == 0) *t.at = __ldcg(t.at) + 1;
-    Scales<kLogitsWarps, TILES> own;
-    own.ask(t);
-    for (int i = threadIdx.x * 8; i < TILES * kRows * WIDTH; i += kLogitsThreads * 8) {
-        const int r = i / WIDTH, k = i % WIDTH;
-        *reinterpret_cast<uint4*>(rows + r * kRowStride + k) = load_fresh(t.normed + min(r, t.rows - 1) * WIDTH + k);
+    for (int r = warp(); r < TILES * kRows; r += kLogitsWarps) {
+        float square = 0.f;
+        for (int k = lane() * 8; k < WIDTH; k += 256)
+            *reinterpret_cast<uint4*>(rows + r * kRowStride + k) =
+                norm(load_eight(t.x + min(r, t.rows - 1) * WIDTH + k), load(t.norm + k), square);
+        square = warp_sum(square);
+        if (lane() == 0) scales[r] = rsqrtf(square / WIDTH + t.epsilon);
     }
-    own.put(scales, t.epsilon);
     __syncthreads();
     for (bool is_first = true; word < words; word += stride, is_first = false) {
         float c[TILES][4] = {};
@@ -252,14 +206,13 @@ cudaError_t run(const Token& t, Stream on, int multiprocessors) {
         const int64_t of_prompt = layer * t.prompts * t.length * GROUPS * kHead, of_own = layer * t.rows * t.room * GROUPS * kHead;
         const Attention attention = {t.attended, t.q, t.prompt_k + of_prompt, t.prompt_v + of_prompt, t.own_k + of_own,
                                      t.own_v + of_own, t.lengths, t.at, t.replies, t.length, t.room};
-        const bf16* following = layer + 1 < t.layers ? t.norm_attention + (layer + 1) * WIDTH : t.norm;
         on.start(qkv_kernel<TILES>, (HEADS + 2 * GROUPS) * kHead / kOutputs, OfWidth::threads, 0, t, layer);
         on.start(attention_kernel<HEADS, GROUPS>, t.rows * GROUPS, kAttentionThreads, bytes, attention);
-        on.start(add_kernel<TILES, kQueries>, WIDTH / kOutputs, Cut<kQueries, 16>::threads, 0, t, t.attended,
-                 t.out + layer * WIDTH * kQueries, t.norm_inner + layer * WIDTH);
+        on.start(add_kernel<TILES, kQueries>, WIDTH / kOutputs, Cut<kQueries, 16>::threads, 0, t.x, t.attended,
+                 t.out + layer * WIDTH * kQueries, t.rows);
         on.start(gate_up_kernel<TILES>, INNER / kOutputs, PairOfWidth::threads, 0, t, layer);
-        on.start(add_kernel<TILES, INNER>, WIDTH / kOutputs, Cut<INNER, 16>::threads, 0, t, t.inner,
-                 t.down + layer * WIDTH * INNER, following);
+        on.start(add_kernel<TILES, INNER>, WIDTH / kOutputs, Cut<INNER, 16>::threads, 0, t.x, t.inner,
+                 t.down + layer * WIDTH * INNER, t.rows);
     }
     on.start(logits_kernel<TILES>, 2 * multiprocessors, kLogitsThreads, logits_bytes(TILES), t);
     if (t.samples) {

@@ -69,7 +69,8 @@ def misfit(probabilities: Tensor, tokens: Tensor, uniforms: Tensor, top_p: float
     if top_p <= 0:
         return probabilities.amax(-1) - probabilities.gather(-1, tokens[:, None])[:, 0]
     found = []
-    for floor in nucleus_floors(probabilities, (top_p - slack, top_p, min(top_p + slack, 1.0))):
+    # above 1 nothing is cut, however little of float64 a token's probability adds to the sum of those before it
+    for floor in nucleus_floors(probabilities, (top_p - slack, top_p, top_p + slack)):
         kept = probabilities * (probabilities >= floor)
         running = kept.cumsum(-1)
         total = running[:, -1]

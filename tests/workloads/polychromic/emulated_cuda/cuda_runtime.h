@@ -34,6 +34,7 @@ struct dim3 {
 };
 struct uint4 { uint32_t x, y, z, w; };
 struct alignas(8) float2 { float x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
 inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
 inline float2 make_float2(float x, float y) { return {x, y}; }
 template <class T> T __ldg(const T* from) { return *from; }
