@@ -147,6 +147,9 @@ def test_a_sampled_token_fits_and_its_neighbour_does_not() -> None:
     assert sampling.misfit(p, torch.tensor([2]), u, 0.85, 1e-9).item() == 0
     assert sampling.misfit(p, torch.tensor([1]), u, 0.85, 1e-9).item() == pytest.approx(0.5 - 4 / 9)
     assert sampling.misfit(p, torch.tensor([0]), u, 0.85, 1e-9).item() == 1
+    # where nothing is cut, a probability that float64 sums lose is kept
+    tail = torch.tensor([[1e-26, 1.0]], dtype=torch.float64)
+    assert sampling.misfit(tail, torch.tensor([0]), torch.zeros(1, dtype=torch.float64), 1.0, 1e-9).item() == 0
 
 
 @pytest.mark.parametrize("n", [2, 3, 7])

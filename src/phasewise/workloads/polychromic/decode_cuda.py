@@ -123,7 +123,7 @@ def describe_token(
     samples: bool,
 ) -> tuple[Token, dict[str, Tensor]]:
     """What the source is told, and the tensors that have to be held as long as that is used."""
-    shape, device = weights.shape, weights.embed_VD.device
+    shape = weights.shape
     tensors: dict[str, Tensor] = {
         "x": space.x_RD, "q": space.q_RQ, "attended": space.attended_RQ, "inner": space.inner_RF,
         "prompt_k": buffers.prompt_k_LPSGE, "prompt_v": buffers.prompt_v_LPSGE,
