@@ -16,20 +16,24 @@ from phasewise.workloads.painn.triton import adjoint, dense, device, message, up
 from phasewise.workloads.painn.weights import choose_weights
 from workloads.painn import painn_kernel_cases as cases
 
+FEATURES = 64
 KERNELS = {
-    "forth": dense.LINEAR_LAUNCHES,
-    "back": dense.LINEAR_LAUNCHES,
-    "mix": update.MIX_LAUNCHES,
-    "gate": update.GATE_LAUNCHES,
-    "ungate": update_adjoint.UNGATE_LAUNCHES,
-    "unmix": update_adjoint.UNMIX_LAUNCHES,
+    name: dense.fitting_tiles(launches, FEATURES)
+    for name, launches in {
+        "forth": dense.LINEAR_LAUNCHES,
+        "back": dense.LINEAR_LAUNCHES,
+        "mix": update.MIX_LAUNCHES,
+        "gate": update.GATE_LAUNCHES,
+        "ungate": update_adjoint.UNGATE_LAUNCHES,
+        "unmix": update_adjoint.UNMIX_LAUNCHES,
+    }.items()
 }
 
 
 def tune(monkeypatch: pytest.MonkeyPatch, time) -> Tiles:
     """Tiles for five atoms, of which `time(call)` says how long they take."""
     monkeypatch.setattr(tuning, "time_call", time)
-    weights, sizes = choose_weights(64)
+    weights, sizes = choose_weights(FEATURES)
     ready = ready_weights(Switches(atoms="triton", precision="tf32x3"), weights, sizes, torch.device("cpu"))
     return tuning.tune_tiles(ready, sizes, 5, "split")
 
@@ -74,7 +78,7 @@ def test_the_fastest_launch_of_each_message_is_taken(monkeypatch: pytest.MonkeyP
         return 1.0 if len(calls) in (3, len(forward) + 4) else 2.0
 
     monkeypatch.setattr(tuning, "time_call", time)
-    weights, sizes = choose_weights(64)
+    weights, sizes = choose_weights(FEATURES)
     forward, adjoint = fitting_launches(sizes.features)
     atoms = cases.draw_batch([3, 4])
     weights = ready_weights(Switches(), weights, sizes, torch.device("cpu"))
@@ -93,6 +97,6 @@ def test_every_launch_is_printed_with_its_time(case: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(tuning, "time_call", time)
     tuning.print_times(case, CASES[case].tiny, torch.device("cpu"))
     lines = capsys.readouterr().out.splitlines()
-    forward, adjoint = fitting_launches(64)
+    forward, adjoint = fitting_launches(FEATURES)
     assert len(lines) == len(forward) + len(adjoint) + sum(map(len, KERNELS.values()))
     assert lines[0] == f"{case} message 2.0 us {forward[0]}"

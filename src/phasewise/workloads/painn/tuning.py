@@ -29,6 +29,7 @@ from phasewise.workloads.painn.triton.dense import (
     LINEAR_LAUNCHES,
     TileLaunch,
     choose_tile,
+    fitting_tiles,
     linear,
 )
 from phasewise.workloads.painn.triton.message import RowLaunch, pack_filter
@@ -113,7 +114,7 @@ def time_tiles(weights: Weights, sizes: Sizes, atoms: int, products: Products) -
         "unmix": (UNMIX_LAUNCHES, partial(unmix, q, q, mu, gates, vu, q, find(mixing, back), **how)),
     }
     return {
-        name: {launch: time_call(partial(call, launch=launch)) for launch in launches}
+        name: {launch: time_call(partial(call, launch=launch)) for launch in fitting_tiles(launches, f)}
         for name, (launches, call) in kernels.items()
     }
 

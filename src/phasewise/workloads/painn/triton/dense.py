@@ -42,6 +42,7 @@ class TileLaunch:
 # in ascending order of the atoms that they are for
 LINEAR_LAUNCHES = (
     TileLaunch(16, 32, stages=2), TileLaunch(), TileLaunch(128, 64, warps=8), TileLaunch(128, 32, warps=8),
+    TileLaunch(16, 16, 64, stages=2), TileLaunch(16, 16, 64, stages=1),
 )  # fmt: skip
 # from how many atoms on the second and the third pay. Between 1,296 and 10,125 atoms an H200 takes 2.4 us more for each thousand in
 # tiles of 16, and 0.6 in tiles of 64, which begin 1.3 us later; 128 rows pay back where the inputs are 3F wide, once no
@@ -54,6 +55,11 @@ def choose_tile(launches: tuple[TileLaunch, ...], limits: tuple[int, ...], x: Te
     # before capability 8 there is neither TF32 nor the shared memory for large tiles
     small = x.is_cuda and torch.cuda.get_device_capability(x.device) < (8, 0)
     return launches[0] if small else choose_launch(launches, limits, x.shape[0])
+
+
+def fitting_tiles(launches: tuple[TileLaunch, ...], inputs: int) -> tuple[TileLaunch, ...]:
+    """Those that walk so many inputs in whole tiles."""
+    return tuple(launch for launch in launches if inputs % launch.depth == 0)
 
 
 def split(weight: Tensor) -> Tensor:
