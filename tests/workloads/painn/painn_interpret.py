@@ -13,7 +13,7 @@ from phasewise.workloads.painn.triton.boxes import plan_box
 from phasewise.workloads.painn.triton.dense import TileLaunch
 from phasewise.workloads.painn.triton.message import RowLaunch
 from workloads.painn import painn_kernel_cases as cases
-from workloads.painn.painn_tile_cases import LENGTHS, check_poison, draw_rows
+from workloads.painn.painn_tile_cases import LENGTHS, check_layers, check_poison, draw_rows
 
 SKEWED = torch.tensor([[6.0, 0.0, 0.0], [1.0, 4.0, 0.0], [-1.0, 1.0, 7.0]])
 TILE = RowLaunch(32, 2, warps=2, tile=8)
@@ -32,7 +32,11 @@ def check_tiles() -> cases.Found:
     """Rows around the length of a tile, and of none, with warps of 16 and of 32 features; and what is not finite stays where it belongs."""
     atoms, edges = draw_rows(LENGTHS)
     wide = RowLaunch(32, 4, tile=16)
-    return cases.check_messages(atoms, edges, 32, [TILE, wide], [TILE, wide]) | check_poison(edges, 32, wide)
+    return (
+        cases.check_messages(atoms, edges, 32, [TILE, wide], [TILE, wide])
+        | check_poison(edges, 32, wide)
+        | check_layers(32, TILE)
+    )
 
 
 def check_full_cell() -> cases.Found:

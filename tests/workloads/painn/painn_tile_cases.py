@@ -7,8 +7,9 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from phasewise.workloads.painn.fused import FusedMessages, Launches
 from phasewise.workloads.painn.layout import Atoms, Edges, Sizes
-from phasewise.workloads.painn.triton import adjoint, message, radial
+from phasewise.workloads.painn.triton import adjoint, message, radial, split
 from workloads.painn.painn_kernel_cases import Found, draw_batch
 
 # around a tile and two, with none, and many
@@ -77,3 +78,33 @@ def check_poison(edges: Edges, features: int, launch: message.RowLaunch) -> Foun
         pulls, after = whole[1][2][:, :real], got[1][2][:, :real]
         found[f"{name}-pulls"] = torch.equal(pulls[:, ~there], after[:, ~there]) and bool(after[:, there].isnan().all())
     return found
+
+
+def check_layers(features: int, launch: message.RowLaunch) -> Found:
+    """A model's messages with halves that are made once for all of its layers: the bits of a call that makes its own."""
+    sizes, generator = Sizes(features=features), torch.Generator().manual_seed(9)
+    _, edges = draw_rows([3, 0, 9])
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator)
+
+    filters = draw(sizes.layers, sizes.radial + 1, 3 * features) * torch.tensor([0.01, 1.0, 300.0])[:, None, None]
+    q, mu, x = draw(3, features), draw(3, 3, features), draw(3, 3 * features)
+    messages = FusedMessages(edges, filters, sizes, Launches(launch, launch), halves=split.split_filters(filters))
+    record, slope = radial.edge_records(edges.r, edges.row_ptr, sizes)
+    pulls = torch.zeros_like(messages.pulls())
+    found, real = {}, int(edges.row_ptr[-1])
+    for layer in reversed(range(sizes.layers)):
+        forth = (
+            messages.send(layer, q, mu, x),
+            message.message(q, mu, x, record, edges.row_ptr, edges.j, filters[layer], launch),
+        )
+        back = (
+            messages.pull(layer, q, mu, mu, x),
+            adjoint.message_adjoint(
+                q, mu, mu, x, record, slope, edges.row_ptr, edges.j, filters[layer], pulls, add=layer < 2, launch=launch
+            ),
+        )
+        pairs = ((a, b) for both in (forth, back) for a, b in zip(*both, strict=True))
+        found[f"layer-{layer}"] = all(torch.equal(a, b) for a, b in pairs)
+    return found | {"layers-pulls": torch.equal(messages.pulls()[:, :real], pulls[:, :real])}

@@ -92,8 +92,14 @@ def spilled_bytes(compiled, folder: Path) -> int:
 
 def rows(launch: message.RowLaunch, **constants) -> dict:
     if launch.tile:
-        return {"DEPTH": 64, "FEATURES": 128, "WIDTH": launch.summed, "WARPS": launch.warps, "ROWS": launch.rows,
-                "EDGES": launch.tile, **constants}  # fmt: skip
+        return {
+            "DEPTH": 64,
+            "FEATURES": 128,
+            "WIDTH": launch.summed,
+            "WARPS": launch.warps,
+            "EDGES": launch.tile,
+            **constants,
+        }
     return {"COUNT": 21, "TABLE": False, "FEATURES": 128, "BLOCK": launch.block, "ROWS": launch.rows,
             "UNROLL": launch.unroll, "STREAMED": launch.streamed, **constants}  # fmt: skip
 

@@ -7,7 +7,7 @@ an edge stands before its sums over features:
     H_k = <W_R x_aR, mubar_ik>         G = <x_a * (n_q, n_R, n_mu), W'>
     p_(a, i) = H / d - (G + H . u / d) u
 
-A program owns ROWS senders; each of its warps has WIDTH features, their filter in registers, and waits for no other: it leaves its own
+A program owns some senders; each of its warps has WIDTH features, their filter in registers, and waits for no other: it leaves its own
 part of p.
 """
 
@@ -51,9 +51,9 @@ def pull_tiles(
     # one stage, since tiles go to registers, not to shared memory
     adjoint_tile_kernel[(features // launch.block * blocks(atoms, launch.rows),)](
         xbar, mubar_out, pulls, qbar, mubar, qbar if mu is None else mu.contiguous(), x, records.numbers, records.slopes,
-        records.ends, row_ptr, j, filters.halves, filters.unit, atoms, j.shape[0], x.stride(0), qbar.stride(0),
-        DEPTH=records.numbers.shape[1], FEATURES=features, WIDTH=launch.summed, WARPS=launch.warps, ROWS=launch.rows,
-        EDGES=launch.tile, HAS_MU=mu is not None, ADD=add, num_warps=launch.warps, num_stages=1, maxnreg=launch.registers,
+        records.ends, row_ptr, j, filters.halves, filters.unit, atoms, j.shape[0], launch.rows, x.stride(0), qbar.stride(0),
+        DEPTH=records.numbers.shape[1], FEATURES=features, WIDTH=launch.summed, WARPS=launch.warps, EDGES=launch.tile,
+        HAS_MU=mu is not None, ADD=add, num_warps=launch.warps, num_stages=1, maxnreg=launch.registers,
     )  # fmt: skip
 
 
@@ -72,17 +72,17 @@ def write_pulls(pulls, p_x, p_y, p_z, e, end, WARPS: tl.constexpr, ADD: tl.const
     write_some(at, p, valid)
 
 
-@triton.jit(do_not_specialize=["atoms", "edges"])
+@triton.jit(do_not_specialize=["atoms", "edges", "rows"], do_not_specialize_on_alignment=["unit"])
 def adjoint_tile_kernel(
-    xbar, mubar_out, pulls, qbar, mubar, mu, x, numbers, slopes, ends, row_ptr, j, filters, unit, atoms, edges, stride_x, stride_q,
-    DEPTH: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr, WARPS: tl.constexpr, ROWS: tl.constexpr,
-    EDGES: tl.constexpr, HAS_MU: tl.constexpr, ADD: tl.constexpr,
+    xbar, mubar_out, pulls, qbar, mubar, mu, x, numbers, slopes, ends, row_ptr, j, filters, unit, atoms, edges, rows, stride_x, stride_q,
+    DEPTH: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr, WARPS: tl.constexpr, EDGES: tl.constexpr,
+    HAS_MU: tl.constexpr, ADD: tl.constexpr,
 ):  # fmt: skip
-    """ROWS senders, WARPS * WIDTH features."""
+    """`rows` senders, WARPS * WIDTH features."""
     # the blocks of features of the same rows come one after the other: they read the same records
     BLOCKS: tl.constexpr = FEATURES // (WARPS * WIDTH)
     begin = tl.program_id(0) % BLOCKS * (WARPS * WIDTH)
-    first = tl.program_id(0) // BLOCKS * ROWS
+    first = tl.program_id(0) // BLOCKS * rows
     # offsets are 64 bits wide; loop counters are plain ints in the interpreter, so they are added to this
     wide = tl.full((), 0, tl.int64)
     f = tile_features(begin, WARPS, WIDTH)
@@ -94,7 +94,7 @@ def adjoint_tile_kernel(
     which = tile_edges(8)
     part = tl.program_id(0) % BLOCKS * WARPS + tl.arange(0, WARPS)[None, None, :, None, None, None]
     pulls += part.to(tl.int64) * edges * 3
-    for row in range(first, tl.minimum(first + ROWS, atoms)):
+    for row in range(first, tl.minimum(first + rows, atoms)):
         start = tl.load(row_ptr + row)
         end = tl.load(row_ptr + row + 1)
         here = x + (wide + row) * stride_x + f

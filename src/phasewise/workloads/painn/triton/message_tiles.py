@@ -2,7 +2,7 @@
 
     q_i  += sum_j W_q x_jq            mu_ik += sum_j (W_R x_jR) u_ijk + (W_mu x_jmu) mu_jk            W: a product of tiles, `tiles.py`
 
-A program owns ROWS receivers; each of its warps has WIDTH features, their filter in registers, and waits for no other. The warps of a
+A program owns some receivers; each of its warps has WIDTH features, their filter in registers, and waits for no other. The warps of a
 program read the same records at about the same time, from the first-level cache. Sums are kept for each place in a tile and added up
 at the end of the row, in a fixed order.
 """
@@ -42,23 +42,23 @@ def send_tiles(
     # without mu, its place in the call is taken by q and never read; one stage, since tiles go to registers, not to shared memory
     message_tile_kernel[(features // launch.block * blocks(atoms, launch.rows),)](
         q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, records.numbers, records.ends, row_ptr, j,
-        filters.halves, filters.unit, atoms, j.shape[0], x.stride(0),
-        DEPTH=records.numbers.shape[1], FEATURES=features, WIDTH=launch.summed, WARPS=launch.warps, ROWS=launch.rows,
-        EDGES=launch.tile, HAS_MU=mu is not None, num_warps=launch.warps, num_stages=1, maxnreg=launch.registers,
+        filters.halves, filters.unit, atoms, j.shape[0], launch.rows, x.stride(0),
+        DEPTH=records.numbers.shape[1], FEATURES=features, WIDTH=launch.summed, WARPS=launch.warps, EDGES=launch.tile,
+        HAS_MU=mu is not None, num_warps=launch.warps, num_stages=1, maxnreg=launch.registers,
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=["atoms", "edges"])
+@triton.jit(do_not_specialize=["atoms", "edges", "rows"], do_not_specialize_on_alignment=["unit"])
 def message_tile_kernel(
-    q_out, mu_out, q, mu, x, numbers, ends, row_ptr, j, filters, unit, atoms, edges, stride_x,
-    DEPTH: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr, WARPS: tl.constexpr, ROWS: tl.constexpr,
-    EDGES: tl.constexpr, HAS_MU: tl.constexpr,
+    q_out, mu_out, q, mu, x, numbers, ends, row_ptr, j, filters, unit, atoms, edges, rows, stride_x,
+    DEPTH: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr, WARPS: tl.constexpr, EDGES: tl.constexpr,
+    HAS_MU: tl.constexpr,
 ):  # fmt: skip
-    """ROWS receivers, WARPS * WIDTH features."""
+    """`rows` receivers, WARPS * WIDTH features."""
     # the blocks of features of the same rows come one after the other: they read the same records
     BLOCKS: tl.constexpr = FEATURES // (WARPS * WIDTH)
     begin = tl.program_id(0) % BLOCKS * (WARPS * WIDTH)
-    first = tl.program_id(0) // BLOCKS * ROWS
+    first = tl.program_id(0) // BLOCKS * rows
     # offsets are 64 bits wide; loop counters are plain ints in the interpreter, so they are added to this
     wide = tl.full((), 0, tl.int64)
     f = tile_features(begin, WARPS, WIDTH)
@@ -68,7 +68,7 @@ def message_tile_kernel(
         filter_m = load_factor(filters + 2 * FEATURES * DEPTH, begin, WARPS, WIDTH, DEPTH)
     scale = tl.load(unit)
     which = tile_edges(8)
-    for row in range(first, tl.minimum(first + ROWS, atoms)):
+    for row in range(first, tl.minimum(first + rows, atoms)):
         start = tl.load(row_ptr + row)
         end = tl.load(row_ptr + row + 1)
         sum_q = tl.zeros((WARPS, WIDTH, EDGES), tl.float32)
