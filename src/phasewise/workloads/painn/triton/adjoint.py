@@ -104,6 +104,7 @@ def message_adjoint(
     xbar = qbar if first else torch.empty((atoms, 3 * features), dtype=x.dtype, device=x.device)
     mubar_out = mubar if first else torch.empty_like(mubar)
     if atoms and launch.tile:
+        assert not is_table(record), "a table has no products"
         split = split or make_split(record, slope, row_ptr, filters)
         pull_tiles(xbar, mubar_out, pulls, qbar, mubar, mu, x, split, row_ptr, j, launch, add=add)
     elif atoms:

@@ -76,6 +76,7 @@ def message(
     q_out = torch.empty_like(q)
     mu_out = torch.empty((atoms, 3, features), dtype=q.dtype, device=q.device)
     if atoms and launch.tile:
+        assert not is_table(record), "a table has no products"
         split = split or make_split(record, record[:0], row_ptr, filters)
         send_tiles(q_out, mu_out, q, mu, x, split, row_ptr, j, launch)
     elif atoms:
