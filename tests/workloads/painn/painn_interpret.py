@@ -13,8 +13,10 @@ from phasewise.workloads.painn.triton.boxes import plan_box
 from phasewise.workloads.painn.triton.dense import TileLaunch
 from phasewise.workloads.painn.triton.message import RowLaunch
 from workloads.painn import painn_kernel_cases as cases
+from workloads.painn.painn_tile_cases import LENGTHS, check_layers, check_poison, draw_rows
 
 SKEWED = torch.tensor([[6.0, 0.0, 0.0], [1.0, 4.0, 0.0], [-1.0, 1.0, 7.0]])
+TILE = RowLaunch(32, 2, warps=2, tile=8)
 LONG = torch.tensor([[10.5, 0.0, 0.0], [2.0, 6.0, 0.0], [0.0, -1.0, 5.5]])
 
 
@@ -22,8 +24,19 @@ def check_nothing() -> cases.Found:
     """No edges at all, in one place: rows are empty and every result is what went in."""
     atoms = cases.draw_batch([1, 1, 1])
     empty = cases.plain_list(atoms, 3)
-    found = cases.check_messages(atoms, empty, 32, [RowLaunch(32, 2, 2)], [RowLaunch(32, 2, 2)])
+    found = cases.check_messages(atoms, empty, 32, [RowLaunch(32, 2, 2), TILE], [RowLaunch(32, 2, 2), TILE])
     return found | cases.check_molecules(atoms, 3)
+
+
+def check_tiles() -> cases.Found:
+    """Rows around the length of a tile, and of none, with warps of 16 and of 32 features; and what is not finite stays where it belongs."""
+    atoms, edges = draw_rows(LENGTHS)
+    wide = RowLaunch(32, 4, tile=16)
+    return (
+        cases.check_messages(atoms, edges, 32, [TILE, wide], [TILE, wide])
+        | check_poison(edges, 32, wide)
+        | check_layers(32, TILE)
+    )
 
 
 def check_full_cell() -> cases.Found:
@@ -89,7 +102,10 @@ def main() -> None:
                 RowLaunch(64, 2, 1, streamed=True),
             ],
         ),
-        "bessel": cases.check_messages(small, few, 32, [RowLaunch(32, 1, 4)], [RowLaunch(32, 4, 1)], basis="bessel"),
+        "tiles": check_tiles(),
+        "bessel": cases.check_messages(
+            small, few, 32, [RowLaunch(32, 1, 4), TILE], [RowLaunch(32, 4, 1), TILE], basis="bessel"
+        ),
         "table": cases.check_messages(small, few, 32, [RowLaunch(32, 1, 2)], [RowLaunch(32, 4, 1)], tabulated=True),
         "forces": cases.check_forces(edges, atoms.start, 2),
         "atoms": cases.check_atoms(19, 64, 32, few=TileLaunch(16, 32, 32)),

@@ -13,16 +13,19 @@ triton = pytest.importorskip("triton", reason="Triton compiles these kernels")
 
 from phasewise.workloads.painn.triton import (  # noqa: E402
     adjoint,
+    adjoint_tiles,
     cells,
     dense,
     forces,
     lists,
     message,
+    message_tiles,
     molecules,
     pairs,
     prune,
     radial,
     readout,
+    split,
     table,
     update,
     update_adjoint,
@@ -39,6 +42,12 @@ INT_POINTERS = {
     "system", "totals", "wide_j", "wide_overflow", "wide_row_ptr",
 }  # fmt: skip
 DOUBLES = {"atomref", "cell", "forces", "gradient", "positions", "where"}
+# by kernel, since elsewhere numbers are those of atoms
+HALVES = {
+    split.split_kernel: {"numbers", "slopes"},
+    message_tiles.message_tile_kernel: {"numbers", "filters"},
+    adjoint_tiles.adjoint_tile_kernel: {"numbers", "slopes", "filters"},
+}
 # bytes of shared memory a block may have
 SHARED = {75: 64 * 1024, 80: 163 * 1024, 90: 227 * 1024}
 
@@ -51,9 +60,10 @@ def compile_kernel(kernel, constants: dict, capability: int, warps: int = 4, sta
     doubles = DOUBLES | ({"out"} if kernel in (forces.sum_kernel, forces.energy_kernel) else set())
     # messages read their records two numbers at a time
     pairs = {"record", "slope"} if kernel in (message.message_kernel, adjoint.message_adjoint_kernel) else set()
+    halves = HALVES.get(kernel, set())
     signature = {
         n: "constexpr" if n in constants else "i32" if n in INTEGERS else "fp32" if n in FLOATS
-        else "*i64" if n in pairs else "*i32" if n in INT_POINTERS else "*fp64" if n in doubles else "*fp32"
+        else "*i64" if n in pairs else "*fp16" if n in halves else "*i32" if n in INT_POINTERS else "*fp64" if n in doubles else "*fp32"
         for n in kernel.arg_names
     }  # fmt: skip
     at = {n: (i,) for i, n in enumerate(kernel.arg_names)}
@@ -81,6 +91,15 @@ def spilled_bytes(compiled, folder: Path) -> int:
 
 
 def rows(launch: message.RowLaunch, **constants) -> dict:
+    if launch.tile:
+        return {
+            "DEPTH": 64,
+            "FEATURES": 128,
+            "WIDTH": launch.summed,
+            "WARPS": launch.warps,
+            "EDGES": launch.tile,
+            **constants,
+        }
     return {"COUNT": 21, "TABLE": False, "FEATURES": 128, "BLOCK": launch.block, "ROWS": launch.rows,
             "UNROLL": launch.unroll, "STREAMED": launch.streamed, **constants}  # fmt: skip
 
@@ -126,6 +145,7 @@ SMALL = {
     "forces": (forces.force_kernel, {"PARTS": 2, "STRAIN": True, "ROWS": 8, "COLUMNS": 16}),
     "energies": (forces.energy_kernel, {"CHUNK": 1024}),
     "sums": (forces.sum_kernel, {"CHUNK": 1024}),
+    "split": (split.split_kernel, {"COUNT": 21, "DEPTH": 64, "SLOPES": True, "BLOCK": split.BLOCK}),
     "readout": (readout.readout_kernel, {"HIDDEN": 64, "COLUMNS": 64, "ROWS": 16}),
 }
 
@@ -143,17 +163,25 @@ def defaults_first(launches: tuple[message.RowLaunch, ...]) -> list:
 @warnings
 @pytest.mark.parametrize("launch", defaults_first(message.FORWARD_LAUNCHES))
 def test_the_message_fits_into_registers(launch: message.RowLaunch, tmp_path: Path) -> None:
-    compiled = compile_kernel(message.message_kernel, rows(launch, HAS_MU=True), 90, launch.warps, 3, launch.registers)
+    kernel = message_tiles.message_tile_kernel if launch.tile else message.message_kernel
+    compiled = compile_kernel(
+        kernel, rows(launch, HAS_MU=True), 90, launch.warps, 1 if launch.tile else 3, launch.registers
+    )
     assert spilled_bytes(compiled, tmp_path) == 0
+    # tiles are read in the order in which tensor cores take them: no thread hands anything to another
+    assert compiled.metadata.shared == 0
 
 
 @warnings
 @pytest.mark.parametrize("launch", defaults_first(adjoint.ADJOINT_LAUNCHES))
 def test_the_adjoint_fits_into_registers(launch: message.RowLaunch, tmp_path: Path) -> None:
+    kernel = adjoint_tiles.adjoint_tile_kernel if launch.tile else adjoint.message_adjoint_kernel
     compiled = compile_kernel(
-        adjoint.message_adjoint_kernel, rows(launch, HAS_MU=True, ADD=True), 90, launch.warps, 3, launch.registers
+        kernel, rows(launch, HAS_MU=True, ADD=True), 90, launch.warps, 1 if launch.tile else 3, launch.registers
     )
     assert spilled_bytes(compiled, tmp_path) == 0
+    # but for the pulls, which warps sum where one has not all features of the program
+    assert compiled.metadata.shared == 0 or (not launch.tile and launch.warps > 1)
 
 
 @warnings
@@ -163,6 +191,17 @@ def test_messages_compile_for_older_gpus_and_for_tables(capability: int, tabulat
     constants = rows(launch, HAS_MU=False) | ({"COUNT": 4, "TABLE": True} if tabulated else {})
     for kernel, more in ((message.message_kernel, {}), (adjoint.message_adjoint_kernel, {"ADD": False})):
         assert len(compile_kernel(kernel, constants | more, capability, 1).asm["cubin"]) > 1000
+
+
+@warnings
+@pytest.mark.parametrize("width", [16, 32])
+def test_tiles_of_edges_stay_in_registers_on_older_gpus_too(width: int, tmp_path: Path) -> None:
+    launch = message.RowLaunch(block=4 * width, warps=4, tile=8)
+    for kernel, more in ((message_tiles.message_tile_kernel, {}), (adjoint_tiles.adjoint_tile_kernel, {"ADD": False})):
+        for mu in (False, True):
+            compiled = compile_kernel(kernel, rows(launch, HAS_MU=mu, **more), 80, launch.warps, 1)
+            assert spilled_bytes(compiled, tmp_path) == 0
+            assert compiled.metadata.shared == 0
 
 
 @warnings

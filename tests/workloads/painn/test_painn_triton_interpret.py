@@ -27,6 +27,7 @@ CASES = [
     "full-cell",
     "short-box",
     "messages",
+    "tiles",
     "bessel",
     "table",
     "forces",

@@ -158,6 +158,7 @@ def _fused_model(
 ) -> tuple[Model, tuple[str, ...]]:
     from phasewise.workloads.painn.fused import FusedMessages, default_launches
     from phasewise.workloads.painn.triton.message import pack_filter
+    from phasewise.workloads.painn.triton.split import split_filters
 
     packed = pack_filter(weights["filter.weight"], weights["filter.bias"], sizes.layers)
     knots = KNOTS if switches.table else 0
@@ -180,8 +181,10 @@ def _fused_model(
             products = choose_products(switches)
             parts = fused_parts(products, tune_tiles(weights, sizes, atoms.positions.shape[0], products))
 
+    halves = split_filters(packed) if launches.tiled else None
+
     def fused(numbers: Tensor, edges: Edges) -> tuple[Tensor, Tensor | None]:
-        messages = FusedMessages(edges, packed, sizes, launches, slopes=forces, knots=knots)
+        messages = FusedMessages(edges, packed, sizes, launches, slopes=forces, knots=knots, halves=halves)
         return adjoint.energies_and_pulls(
             numbers, messages, weights, sizes, pruned=switches.pruned, multiply=multiply, forces=forces, atom=parts
         )

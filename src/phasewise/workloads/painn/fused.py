@@ -13,9 +13,10 @@ from torch import Tensor
 from phasewise.records.errors import UserError
 from phasewise.workloads.painn.layout import Edges, Sizes
 from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES, ADJOINT_LIMITS, message_adjoint, new_pulls
-from phasewise.workloads.painn.triton.device import choose_launch
+from phasewise.workloads.painn.triton.device import choose_launch, has_kernels
 from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES, FORWARD_LIMITS, RowLaunch, message
 from phasewise.workloads.painn.triton.radial import edge_records
+from phasewise.workloads.painn.triton.split import Split, SplitFilter, split_filters, split_records
 from phasewise.workloads.painn.triton.table import table_records
 
 
@@ -26,6 +27,11 @@ class Launches:
     forward: RowLaunch
     adjoint: RowLaunch
 
+    @property
+    def tiled(self) -> bool:
+        """Whether either multiplies on tensor cores, and so reads halves."""
+        return bool(self.forward.tile or self.adjoint.tile)
+
 
 def default_launches(atoms: int, features: int) -> Launches:
     """The launch for so many atoms, among those that suit the width."""
@@ -34,7 +40,7 @@ def default_launches(atoms: int, features: int) -> Launches:
 
 
 def fitting_launches(features: int) -> tuple[tuple[RowLaunch, ...], tuple[RowLaunch, ...]]:
-    """All launches for this width, forwards and backwards.
+    """All launches for this width, forwards and backwards; those with tiles are not for tables.
 
     Raises:
         UserError: no block of features divides the width.
@@ -52,25 +58,39 @@ def fitting_launches(features: int) -> tuple[tuple[RowLaunch, ...], tuple[RowLau
 class FusedMessages:
     """Edges as records of radial functions and directions; filters (L, K + 1, 3F) of `pack_filter`.
 
-    With `knots`, filters are (L, 2 knots, 3F) of `build_table`, and records hold weights of neighbouring knots.
+    With `knots`, filters are (L, 2 knots, 3F) of `build_table`, and records hold weights of neighbouring knots. `halves` are the filters
+    of `split_filters`, for launches with tiles; made anew where they are not given.
     """
 
     def __init__(
-        self, edges: Edges, filters: Tensor, sizes: Sizes, launches: Launches, *, slopes: bool = True, knots: int = 0
-    ) -> None:
+        self, edges: Edges, filters: Tensor, sizes: Sizes, launches: Launches, *, slopes: bool = True, knots: int = 0,
+        halves: SplitFilter | None = None,
+    ) -> None:  # fmt: skip
         atoms = edges.row_ptr.shape[0] - 1
         self.edges, self.filters, self.launches = edges, filters, launches
         if knots:
             self.record, self.slope = table_records(edges.r, edges.row_ptr, sizes, knots)
         else:
             self.record, self.slope = edge_records(edges.r, edges.row_ptr, sizes, slopes=slopes)
+        # without kernels nothing reads halves
+        self.halves, self.records = halves, None
+        if launches.tiled and has_kernels(edges.r.device, edges.r.dtype):
+            self.halves = halves or split_filters(filters)
+            steep = self.slope if launches.adjoint.tile else self.slope[:0]
+            self.records = split_records(self.record, steep, edges.row_ptr)
         self.parts = new_pulls(edges.j.shape[0], sizes.features, atoms, edges.r.device, launches.adjoint)
         self.top = sizes.layers - 1
+
+    def split(self, layer: int) -> Split | None:
+        """What tensor cores multiply in a layer."""
+        return None if self.records is None or self.halves is None else Split(self.records, self.halves[layer])
 
     def send(self, layer: int, q: Tensor, mu: Tensor | None, x: Tensor) -> tuple[Tensor, Tensor]:
         """One message forward."""
         edges = self.edges
-        return message(q, mu, x, self.record, edges.row_ptr, edges.j, self.filters[layer], self.launches.forward)
+        return message(
+            q, mu, x, self.record, edges.row_ptr, edges.j, self.filters[layer], self.launches.forward, self.split(layer)
+        )
 
     def pull(
         self, layer: int, qbar: Tensor, mubar: Tensor, mu: Tensor | None, x: Tensor
@@ -79,7 +99,7 @@ class FusedMessages:
         edges = self.edges
         return message_adjoint(
             qbar, mubar, mu, x, self.record, self.slope, edges.row_ptr, edges.j, self.filters[layer], self.parts,
-            add=layer < self.top, launch=self.launches.adjoint,
+            add=layer < self.top, launch=self.launches.adjoint, split=self.split(layer),
         )  # fmt: skip
 
     def pulls(self) -> Tensor:

@@ -69,7 +69,10 @@ def time_messages(
     q = torch.full((atoms, sizes.features), 0.1, device=device)
     mu = torch.full((atoms, 3, sizes.features), 0.1, device=device)
     x = torch.full((atoms, 3 * sizes.features), 0.1, device=device)
-    forward, adjoint = fitting_launches(sizes.features)
+    # a table has no products
+    forward, adjoint = (
+        [launch for launch in launches if not (knots and launch.tile)] for launches in fitting_launches(sizes.features)
+    )
 
     def send(launch: RowLaunch) -> Callable[[], object]:
         messages = FusedMessages(edges, filters, sizes, replace(default, forward=launch), knots=knots)

@@ -1,6 +1,6 @@
 """Triton kernels of PaiNN: neighbour lists, messages forward and adjoint, forces, dense layers. Importing this imports nothing.
 
-A atoms, E places for edges, B systems, F features, K radial functions, P parts (F / features of a program). Every function
+A atoms, E places for edges, B systems, F features, K radial functions, P parts (F / RowLaunch.summed). Every function
 answers in plain PyTorch where `device.has_kernels` says no; the plain form stands beside each kernel as `..._plain`. No atomics on
 floats, no waiting for the device, no sizes taken from it: every step can stand in a CUDA graph and repeats its bits.
 
@@ -17,10 +17,11 @@ What an edge gives to all layers
 
 Messages (what a turn over a row reads: turns.py; `filters` is one layer of pack_filter or of build_table; launches: FORWARD_LAUNCHES, ADJOINT_LAUNCHES, choose_launch)
     message.pack_filter(weight (L * 3F, K), bias (L * 3F,), layers) -> (L, K + 1, 3F)
-    message.message(q (A, F), mu (A, 3, F) | None, x (A, 3F), record, row_ptr, j, filters, launch) -> (q, mu), new tensors
+    message.message(q (A, F), mu (A, 3, F) | None, x (A, 3F), record, row_ptr, j, filters, launch, split=None) -> (q, mu), new tensors
     adjoint.new_pulls(E, F, A, device, launch) -> (P, E, 3)
-    adjoint.message_adjoint(qbar, mubar, mu | None, x, record, slope, row_ptr, j, filters, pulls, add=, launch=)
+    adjoint.message_adjoint(qbar, mubar, mu | None, x, record, slope, row_ptr, j, filters, pulls, add=, launch=, split=None)
         -> (xbar (A, 3F), mubar (A, 3, F)), None for the first layer; dE/dr of the edges goes into `pulls`
+    split.split_filters(filters (L, K + 1, 3F)), split.split_records(record, slope, row_ptr): halves, for launches with tiles (tiles.py)
 
 Forces and energies (float64, a fixed order of sums)
     forces.gather_forces(pulls, edges, strain=False) -> (forces (A, 3), strain gradient of each atom (A, 3, 3) | None)

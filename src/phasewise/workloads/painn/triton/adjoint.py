@@ -20,16 +20,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from phasewise.workloads.painn.triton.adjoint_tiles import pull_tiles
 from phasewise.workloads.painn.triton.device import blocks, choose_launch, has_kernels
 from phasewise.workloads.painn.triton.message import (
-    RowLaunch,
     basis_size,
-    check_launch,
     combine_plain,
     direction_plain,
     is_table,
     receivers,
 )
+from phasewise.workloads.painn.triton.row_launch import RowLaunch, check_launch
+from phasewise.workloads.painn.triton.split import Split, make_split
+from phasewise.workloads.painn.triton.tiles import sum_three
 from phasewise.workloads.painn.triton.turns import (
     add_scaled,
     anew,
@@ -51,20 +53,25 @@ ADJOINT_LAUNCHES = (
     RowLaunch(rows=1, streamed=True, registers=128), RowLaunch(rows=1, unroll=3, streamed=True),
     RowLaunch(rows=1, unroll=4, streamed=True), RowLaunch(block=128, rows=1, warps=2, streamed=True),
     RowLaunch(block=32, rows=1, registers=128),
+    RowLaunch(block=128, rows=1, warps=4, tile=8), RowLaunch(block=128, warps=4, tile=8),
+    RowLaunch(block=128, rows=8, warps=4, tile=8), RowLaunch(block=64, warps=2, tile=8),
+    RowLaunch(block=128, rows=1, warps=8, tile=8, registers=128), RowLaunch(block=128, warps=8, tile=8, registers=128),
+    RowLaunch(block=128, rows=8, warps=8, tile=8, registers=128), RowLaunch(block=64, warps=4, tile=8, registers=128),
 )  # fmt: skip
 # fewer senders than this leave multiprocessors idle if a program takes four
 ADJOINT_LIMITS = (2048,)
 
 
 def new_pulls(edges: int, features: int, atoms: int, device: torch.device, launch: RowLaunch | None = None) -> Tensor:
-    """Room for p, (features / block, E, 3): each block of features leaves its own part of the sum."""
+    """Room for p, (features / summed, E, 3): each block of features leaves its own part of the sum."""
     launch = launch or choose_launch(ADJOINT_LAUNCHES, ADJOINT_LIMITS, atoms)
-    return torch.empty((max(1, features // launch.block), edges, 3), dtype=torch.float32, device=device)
+    return torch.empty((max(1, features // launch.summed), edges, 3), dtype=torch.float32, device=device)
 
 
 def message_adjoint(
     qbar: Tensor, mubar: Tensor, mu: Tensor | None, x: Tensor, record: Tensor, slope: Tensor, row_ptr: Tensor, j: Tensor,
     filters: Tensor, pulls: Tensor, *, add: bool, launch: RowLaunch | None = None,
+    split: Split | None = None,
 ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
     """Gradients (xbar (A, 3F), mubar (A, 3, F)) from those of the message's results; p is written or added to `pulls`.
 
@@ -76,6 +83,7 @@ def message_adjoint(
         pulls: of `new_pulls`, with the same launch.
         add: add to what is there (the layers share one sum), or write it.
         launch: one of ADJOINT_LAUNCHES, the same in every call that shares `pulls`; by default chosen by the atoms.
+        split: as for `message.message`, with slopes.
     """
     if not has_kernels(qbar.device, qbar.dtype):
         return message_adjoint_plain(qbar, mubar, mu, x, record, slope, row_ptr, j, filters, pulls, add=add)
@@ -89,13 +97,17 @@ def message_adjoint(
         and record.is_contiguous()
         and slope.is_contiguous()
     )
-    assert pulls.is_contiguous() and pulls.shape[0] == features // launch.block
+    assert pulls.is_contiguous() and pulls.shape[0] == features // launch.summed
     first = mu is None
     mubar = mubar.contiguous()
     # what the first layer has not is never touched
     xbar = qbar if first else torch.empty((atoms, 3 * features), dtype=x.dtype, device=x.device)
     mubar_out = mubar if first else torch.empty_like(mubar)
-    if atoms:
+    if atoms and launch.tile:
+        assert not is_table(record), "a table has no products"
+        split = split or make_split(record, slope, row_ptr, filters)
+        pull_tiles(xbar, mubar_out, pulls, qbar, mubar, mu, x, split, row_ptr, j, launch, add=add)
+    elif atoms:
         message_adjoint_kernel[(blocks(atoms, launch.rows), features // launch.block)](
             xbar, mubar_out, pulls, qbar, mubar, qbar if first else mu.contiguous(), x, record.view(torch.int64),
             slope.view(torch.int64), row_ptr, j, filters, atoms, pulls.shape[1], x.stride(0), qbar.stride(0),
@@ -164,12 +176,6 @@ def stream_both(
                     one = tl.load(row + 2 * FEATURES)
                     m, d_m = add_scaled(m, numbers, which, one, UNROLL), add_scaled(d_m, changes, which, one, UNROLL)
     return (q, r, m), (d_q, d_r, d_m)
-
-
-@triton.jit
-def sum_three(a, b, c, d, e, f):
-    """Three sums at once: their shuffles hide each other's latency."""
-    return a + d, b + e, c + f
 
 
 @triton.jit(do_not_specialize=["atoms", "edges"])

@@ -10,14 +10,15 @@ row, one program for each sum: no atomics, the same bits at every run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from phasewise.workloads.painn.triton.device import blocks, choose_launch, has_kernels
+from phasewise.workloads.painn.triton.message_tiles import send_tiles
+from phasewise.workloads.painn.triton.row_launch import RowLaunch, check_launch
+from phasewise.workloads.painn.triton.split import Split, make_split
 from phasewise.workloads.painn.triton.turns import (
     anew,
     contract,
@@ -30,27 +31,15 @@ from phasewise.workloads.painn.triton.turns import (
     stream_filter,
 )
 
-
-@dataclass(frozen=True)
-class RowLaunch:
-    """Features and receivers of a program, edges in flight, warps."""
-
-    block: int = 64
-    rows: int = 4
-    unroll: int = 2
-    warps: int = 1
-    # the filter is read anew in each turn, once for all of its edges, and does not stay in registers: there is room for more edges
-    streamed: bool = False
-    # of a thread, at most: a warp more on each quarter of a multiprocessor at 168, 128, 96 and 80; None: as many as it likes
-    registers: int | None = None
-
-
 # in ascending order of the atoms that they are for: many programs for few, then more edges in flight
 FORWARD_LAUNCHES = (
     RowLaunch(block=32, rows=1, unroll=4), RowLaunch(rows=1, unroll=4, streamed=True),
     RowLaunch(), RowLaunch(unroll=4, streamed=True), RowLaunch(rows=1, unroll=3, streamed=True),
     RowLaunch(block=128, rows=1, unroll=2, streamed=True), RowLaunch(block=128, rows=1, unroll=3, streamed=True),
     RowLaunch(block=128, rows=1, unroll=4, streamed=True),
+    RowLaunch(block=128, rows=1, warps=8, tile=8), RowLaunch(block=128, warps=8, tile=8),
+    RowLaunch(block=128, rows=8, warps=8, tile=8), RowLaunch(block=128, warps=4, tile=8),
+    RowLaunch(block=64, warps=4, tile=8), RowLaunch(block=64, warps=4, tile=16),
 )  # fmt: skip
 # from so many receivers on, a row of its own for each fills the multiprocessors with blocks of 64 features too
 FORWARD_LIMITS = (1024,)
@@ -64,7 +53,7 @@ def pack_filter(weight: Tensor, bias: Tensor, layers: int) -> Tensor:
 
 def message(
     q: Tensor, mu: Tensor | None, x: Tensor, record: Tensor, row_ptr: Tensor, j: Tensor, filters: Tensor,
-    launch: RowLaunch | None = None,
+    launch: RowLaunch | None = None, split: Split | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """q (A, F) and mu (A, 3, F) after the message, new tensors.
 
@@ -76,6 +65,7 @@ def message(
         row_ptr, j: (A + 1,) and (E,) int32, the list by receiver.
         filters: (K + 1, 3F), one layer of `pack_filter`; or the table of one layer, (2 knots, 3F), of `table.build_table`.
         launch: one of FORWARD_LAUNCHES; by default chosen by the number of atoms.
+        split: record and filters as halves, for a launch with tiles; made anew where they are not given.
     """
     if not has_kernels(q.device, q.dtype):
         return message_plain(q, mu, x, record, row_ptr, j, filters)
@@ -85,7 +75,11 @@ def message(
     assert x.stride(1) == 1 and filters.is_contiguous() and record.is_contiguous()
     q_out = torch.empty_like(q)
     mu_out = torch.empty((atoms, 3, features), dtype=q.dtype, device=q.device)
-    if atoms:
+    if atoms and launch.tile:
+        assert not is_table(record), "a table has no products"
+        split = split or make_split(record, record[:0], row_ptr, filters)
+        send_tiles(q_out, mu_out, q, mu, x, split, row_ptr, j, launch)
+    elif atoms:
         # without mu, its place in the call is taken by q and never read
         message_kernel[(blocks(atoms, launch.rows), features // launch.block)](
             q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, record.view(torch.int64),
@@ -108,11 +102,6 @@ def is_table(record: Tensor) -> bool:
 def basis_size(record: Tensor) -> int:
     """How many rows of the filter an edge combines: K + 1, or four neighbours in a table."""
     return 4 if is_table(record) else record.shape[1] - 3
-
-
-def check_launch(launch: RowLaunch, features: int) -> None:
-    """A program's features must divide F, one warp's width at least."""
-    assert features % launch.block == 0 and launch.block % (32 * launch.warps) == 0, f"{launch} for {features} features"
 
 
 def receivers(row_ptr: Tensor, edges: int) -> Tensor:

@@ -1,0 +1,36 @@
+"""How the rows of a list are cut into programs of the message kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RowLaunch:
+    """Features and receivers of a program, edges in flight, warps."""
+
+    block: int = 64
+    rows: int = 4
+    unroll: int = 2
+    warps: int = 1
+    # the filter is read anew in each turn, once for all of its edges, and does not stay in registers: there is room for more edges
+    streamed: bool = False
+    # edges of a product on tensor cores (`tiles.py`): then a program has `warps` warps with a share of its features each; 0: none
+    tile: int = 0
+    # of a thread, at most: a warp more on each quarter of a multiprocessor at 168, 128, 96 and 80; None: as many as it likes
+    registers: int | None = None
+
+    @property
+    def summed(self) -> int:
+        """Of how many features an edge's pull is one part: of a program's, or of a warp's, if no warp waits for another."""
+        return self.block // self.warps if self.tile else self.block
+
+
+def check_launch(launch: RowLaunch, features: int) -> None:
+    """A program's features must divide F, one warp's width at least; in a tile, a warp's are 16 or 32."""
+    if launch.tile:
+        assert features % launch.block == 0 and launch.summed in (16, 32) and launch.tile in (8, 16), (
+            f"{launch} for {features} features"
+        )
+        return
+    assert features % launch.block == 0 and launch.block % (32 * launch.warps) == 0, f"{launch} for {features} features"

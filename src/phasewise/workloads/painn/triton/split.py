@@ -1,0 +1,127 @@
+"""Filters and records as halves, whose products on tensor cores have the error of float32.
+
+    64 x = x_1 + x_2        2^s w = w_1 + w_2        64 2^s sum_n x_n w_n = sum_n x_1 w_1 + x_1 w_2 + x_2 w_1        (left out: x_2 w_2, 2^-22)
+
+Each half has 11 bits, so two of them have those of float32; the three products of K + 1 numbers are one product of 3 (K + 1), and
+lie side by side: (x_1, x_1, x_2) and (w_1, w_2, w_1), then zeros up to a power of two. The scales are powers of two: they keep x_2 and
+w_2 among the normal numbers. s is chosen for each layer, so that no weight is too large for a half.
+
+272 B an edge in place of 184, of which each row of 128 B is one line of the cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from phasewise.workloads.painn.triton.device import blocks
+
+# of a record: a Bessel function of 63 rad up to the cutoff has slopes of 70 per Angstrom, and a half ends at 65,504
+SCALE = tl.constexpr(64.0)
+# the largest weight of a layer is below 2^15
+BITS = 15
+BLOCK = 16
+
+
+@dataclass(frozen=True)
+class SplitFilter:
+    """Filters of layers, (L, 3F, depth) halves, and what their products are to be multiplied with, (L,); or those of one layer."""
+
+    halves: Tensor
+    unit: Tensor
+
+    def __getitem__(self, layer: int) -> SplitFilter:
+        return SplitFilter(self.halves[layer], self.unit[layer])
+
+
+@dataclass(frozen=True)
+class SplitRecords:
+    """Numbers of each edge, (E + 1, depth) halves, and their slopes (E, depth); u and 1/d, (E, 4).
+
+    The numbers of place E are 0: those of the edges past the end of a row.
+    """
+
+    numbers: Tensor
+    slopes: Tensor
+    ends: Tensor
+
+
+@dataclass(frozen=True)
+class Split:
+    """What a message reads of its edges and of its filter."""
+
+    records: SplitRecords
+    filters: SplitFilter
+
+
+def make_split(record: Tensor, slope: Tensor, row_ptr: Tensor, filters: Tensor) -> Split:
+    """Of one layer, from what is whole."""
+    return Split(split_records(record, slope, row_ptr), split_filters(filters[None])[0])
+
+
+def find_depth(count: int) -> int:
+    """How many halves stand for `count` numbers."""
+    return max(32, triton.next_power_of_2(3 * count))
+
+
+def split_filters(filters: Tensor) -> SplitFilter:
+    """Of `message.pack_filter`, (L, K + 1, 3F); once, when the model is made."""
+    layers, count, columns = filters.shape
+    largest = filters.abs().amax(dim=(1, 2)).nan_to_num(1.0, 1.0)
+    # not beyond what float32 can scale
+    bits = BITS - torch.frexp(largest).exponent.clamp(min=-100)
+    scaled = torch.ldexp(filters, bits[:, None, None]).transpose(1, 2)
+    high = scaled.half()
+    low = (scaled - high.float()).half()
+    rest = high.new_zeros(layers, columns, find_depth(count) - 3 * count)
+    halves = torch.cat((high, low, high, rest), dim=2).contiguous()
+    return SplitFilter(halves, torch.ldexp(torch.ones_like(largest), -bits) / SCALE.value)
+
+
+def split_records(record: Tensor, slope: Tensor, row_ptr: Tensor) -> SplitRecords:
+    """Of `radial.edge_records`; without slopes where there are none. Needs a GPU, as what reads them does."""
+    edges, count = record.shape[0], record.shape[1] - 3
+    depth, slopes = find_depth(count), slope.shape[0] > 0
+    numbers = torch.empty((edges + 1, depth), dtype=torch.float16, device=record.device)
+    steep = torch.empty((edges if slopes else 0, depth), dtype=torch.float16, device=record.device)
+    ends = torch.empty((edges, 4), dtype=torch.float32, device=record.device)
+    split_kernel[(blocks(edges + 1, BLOCK),)](
+        numbers, steep, ends, record, slope, row_ptr, row_ptr.shape[0] - 1, edges,
+        COUNT=count, DEPTH=depth, SLOPES=slopes, BLOCK=BLOCK, num_warps=4,
+    )  # fmt: skip
+    return SplitRecords(numbers, steep, ends)
+
+
+@triton.jit
+def choose_half(x, term):
+    """x_1, x_1, x_2 by term."""
+    x *= SCALE
+    high = x.to(tl.float16)
+    return tl.where(term == 2, (x - high.to(tl.float32)).to(tl.float16), high)
+
+
+@triton.jit(do_not_specialize=["atoms", "edges"])
+def split_kernel(
+    numbers, slopes, ends, record, slope, row_ptr, atoms, edges,
+    COUNT: tl.constexpr, DEPTH: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """BLOCK edges a program."""
+    e = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None].to(tl.int64)
+    real = e < tl.minimum(tl.load(row_ptr + atoms), edges)
+    place = tl.arange(0, DEPTH)[None, :]
+    term, n = place // COUNT, place % COUNT
+    inside = real & (term < 3)
+    x = tl.load(record + e * (COUNT + 3) + n, mask=inside, other=0.0)
+    tl.store(numbers + e * DEPTH + place, choose_half(x, term), mask=real | (e == edges))
+    if SLOPES:
+        x = tl.load(slope + e * (COUNT + 1) + n, mask=inside, other=0.0)
+        tl.store(slopes + e * DEPTH + place, choose_half(x, term), mask=real)
+    k = tl.arange(0, 4)[None, :]
+    x = tl.load(record + e * (COUNT + 3) + COUNT + k, mask=real & (k < 3), other=0.0)
+    if SLOPES:
+        x += tl.load(slope + e * (COUNT + 1) + COUNT + k * 0, mask=real & (k == 3), other=0.0)
+    tl.store(ends + e * 4 + k, x, mask=real)
