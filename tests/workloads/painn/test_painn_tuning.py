@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -11,12 +13,13 @@ from phasewise.workloads.painn import tuning
 from phasewise.workloads.painn.engine import ready_weights
 from phasewise.workloads.painn.fused import Launches, default_launches, fitting_launches
 from phasewise.workloads.painn.fused_atoms import Tiles
+from phasewise.workloads.painn.layout import Sizes
 from phasewise.workloads.painn.phases import CASES, Switches
 from phasewise.workloads.painn.triton import adjoint, dense, device, message, update, update_adjoint
 from phasewise.workloads.painn.weights import choose_weights
 from workloads.painn import painn_kernel_cases as cases
 
-FEATURES = 64
+FEATURES, CPU = 64, torch.device("cpu")
 KERNELS = {
     name: dense.fitting_tiles(launches, FEATURES)
     for name, launches in {
@@ -34,7 +37,7 @@ def tune(monkeypatch: pytest.MonkeyPatch, time) -> Tiles:
     """Tiles for five atoms, of which `time(call)` says how long they take."""
     monkeypatch.setattr(tuning, "time_call", time)
     weights, sizes = choose_weights(FEATURES)
-    ready = ready_weights(Switches(atoms="triton", precision="tf32x3"), weights, sizes, torch.device("cpu"))
+    ready = ready_weights(Switches(atoms="triton", precision="tf32x3"), weights, sizes, CPU)
     return tuning.tune_tiles(ready, sizes, 5, "split")
 
 
@@ -79,11 +82,11 @@ def test_the_fastest_launch_of_each_message_is_taken(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(tuning, "time_call", time)
     weights, sizes = choose_weights(FEATURES)
-    forward, adjoint = fitting_launches(sizes.features)
+    forward, adjoint = fitting_launches(sizes, CPU)
     atoms = cases.draw_batch([3, 4])
-    weights = ready_weights(Switches(), weights, sizes, torch.device("cpu"))
+    weights = ready_weights(Switches(), weights, sizes, CPU)
     filters = message.pack_filter(weights["filter.weight"], weights["filter.bias"], sizes.layers)
-    found = tuning.tune_launches(filters, sizes, cases.plain_list(atoms, 18), default_launches(7, sizes.features))
+    found = tuning.tune_launches(filters, sizes, cases.plain_list(atoms, 18), default_launches(7, sizes, CPU))
     assert found == Launches(forward[2], adjoint[3])
     assert len(calls) == len(forward) + len(adjoint)
 
@@ -95,8 +98,19 @@ def test_every_launch_is_printed_with_its_time(case: str, monkeypatch: pytest.Mo
         return 2e-6
 
     monkeypatch.setattr(tuning, "time_call", time)
-    tuning.print_times(case, CASES[case].tiny, torch.device("cpu"))
+    tuning.print_times(case, CASES[case].tiny, CPU)
     lines = capsys.readouterr().out.splitlines()
-    forward, adjoint = fitting_launches(FEATURES)
+    forward, adjoint = fitting_launches(choose_weights(FEATURES)[1], CPU)
     assert len(lines) == len(forward) + len(adjoint) + sum(map(len, KERNELS.values()))
     assert lines[0] == f"{case} message 2.0 us {forward[0]}"
+
+
+def test_tiles_are_offered_where_their_numbers_stay_in_registers() -> None:
+    _, sizes = choose_weights(FEATURES)
+
+    def offered(sizes: Sizes, knots: int = 0) -> list[bool]:
+        return [any(launch.tile for launch in launches) for launches in fitting_launches(sizes, CPU, knots)]
+
+    # of this width, those whose warps have 16 features
+    assert offered(sizes) == [True, True]
+    assert offered(sizes, knots=512) == offered(replace(sizes, radial=22)) == [False, False]

@@ -168,7 +168,7 @@ def _fused_model(
         packed = build_table(packed, sizes, KNOTS)
     # what stands in for kernels is not worth compiling
     parts = choose_parts(switches, compiled=switches.compiled and atoms.positions.is_cuda)
-    launches = default_launches(atoms.positions.shape[0], sizes.features)
+    launches = default_launches(atoms.positions.shape[0], sizes, atoms.positions.device, knots)
     reason = (
         () if has_kernels(atoms.positions.device) else ("triton-message: no NVIDIA GPU, plain PyTorch ran instead",)
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from phasewise.records.errors import UserError
@@ -16,8 +17,13 @@ from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES, ADJOINT_L
 from phasewise.workloads.painn.triton.device import choose_launch, has_kernels
 from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES, FORWARD_LIMITS, RowLaunch, message
 from phasewise.workloads.painn.triton.radial import edge_records
-from phasewise.workloads.painn.triton.split import Split, SplitFilter, split_filters, split_records
+from phasewise.workloads.painn.triton.split import Split, SplitFilter, find_depth, split_filters, split_records
 from phasewise.workloads.painn.triton.table import table_records
+
+# halves of an edge in a tile, those of 21 numbers: of twice as many the filter alone takes more registers than a thread has
+MOST_HALVES = 64
+# compute capability
+TILES_FROM = (8, 0)
 
 
 @dataclass(frozen=True)
@@ -33,20 +39,28 @@ class Launches:
         return bool(self.forward.tile or self.adjoint.tile)
 
 
-def default_launches(atoms: int, features: int) -> Launches:
-    """The launch for so many atoms, among those that suit the width."""
-    forward, adjoint = fitting_launches(features)
+def default_launches(atoms: int, sizes: Sizes, device: torch.device, knots: int = 0) -> Launches:
+    """The launch for so many atoms, among those that fit."""
+    forward, adjoint = fitting_launches(sizes, device, knots)
     return Launches(choose_launch(forward, FORWARD_LIMITS, atoms), choose_launch(adjoint, ADJOINT_LIMITS, atoms))
 
 
-def fitting_launches(features: int) -> tuple[tuple[RowLaunch, ...], tuple[RowLaunch, ...]]:
-    """All launches for this width, forwards and backwards; those with tiles are not for tables.
+def fitting_launches(
+    sizes: Sizes, device: torch.device, knots: int = 0
+) -> tuple[tuple[RowLaunch, ...], tuple[RowLaunch, ...]]:
+    """All launches for this model and device, forwards and backwards.
+
+    Tiles are not for tables, nor for more numbers than stay in registers, nor for GPUs whose tensor cores have no m16n8k16.
 
     Raises:
         UserError: no block of features divides the width.
     """
+    features = sizes.features
+    has_tiles = not knots and find_depth(sizes.radial + 1) <= MOST_HALVES
+    if device.type == "cuda":
+        has_tiles &= torch.cuda.get_device_capability(device) >= TILES_FROM
     forward, adjoint = (
-        tuple(launch for launch in launches if features % launch.block == 0)
+        tuple(launch for launch in launches if features % launch.block == 0 and (has_tiles or not launch.tile))
         for launches in (FORWARD_LAUNCHES, ADJOINT_LAUNCHES)
     )
     # two of each: one for few atoms, one for many

@@ -69,10 +69,7 @@ def time_messages(
     q = torch.full((atoms, sizes.features), 0.1, device=device)
     mu = torch.full((atoms, 3, sizes.features), 0.1, device=device)
     x = torch.full((atoms, 3 * sizes.features), 0.1, device=device)
-    # a table has no products
-    forward, adjoint = (
-        [launch for launch in launches if not (knots and launch.tile)] for launches in fitting_launches(sizes.features)
-    )
+    forward, adjoint = fitting_launches(sizes, device, knots)
 
     def send(launch: RowLaunch) -> Callable[[], object]:
         messages = FusedMessages(edges, filters, sizes, replace(default, forward=launch), knots=knots)
@@ -145,7 +142,7 @@ def print_times(case: str, shape: Shape, device: torch.device) -> None:
     ready = engine.ready_weights(switches, weights, sizes, device)
     find, _ = engine.choose_finder(switches, atoms, neighbours.plan_list(atoms, sizes.cutoff))
     count, filters = len(atoms.numbers), pack_filter(ready["filter.weight"], ready["filter.bias"], sizes.layers)
-    forward, adjoint = time_messages(filters, sizes, find(atoms), default_launches(count, sizes.features))
+    forward, adjoint = time_messages(filters, sizes, find(atoms), default_launches(count, sizes, device))
     tiles = time_tiles(ready, sizes, count, engine.choose_products(switches))
     for name, times in {"message": forward, "adjoint": adjoint, **tiles}.items():
         for launch, seconds in sorted(times.items(), key=lambda entry: entry[1]):
