@@ -1,7 +1,7 @@
 """The systems of the cases: molecules from the teacher's frames, ice Ih, and boxes of water.
 
 Every system is a canonical batch: positions (A, 3), cell (B, 3, 3) float64; numbers, system (A,), start (B + 1,) int64; for an
-NVE step velocities (A, 3) in A/fs. The cell of a molecule is 0.
+NVE step velocities (A, 3) in A/fs. Molecules have no cell.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def molecule_names(shape: Shape) -> tuple[str, ...]:
 
 
 def as_atoms(batch: Batch) -> Atoms:
-    """A batch as `Atoms`, on whatever device it is; a cell of zeros is none."""
+    """A batch as `Atoms`, on whatever device it is; without a cell nothing is periodic."""
     return Atoms(
         positions=batch["positions"],
         numbers=batch["numbers"].int(),

@@ -50,7 +50,6 @@ EVERYTHING = {
     "batched": True, "gather": "select", "places": True, "forces": "analytic", "compiled": True, "neighbours": "triton",
     "message": "triton", "assembly": "triton", "pruned": True, "atoms": "triton", "precision": "tf32x3",
 }  # fmt: skip
-ONLY_A_LIST = "a neighbour list alone, in a form of its own"
 
 
 def environment(switches: Switches) -> dict[str, str]:

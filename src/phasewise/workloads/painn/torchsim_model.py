@@ -21,7 +21,7 @@ from phasewise.workloads.painn.weights import STUDENT
 
 
 class PainnModel(ModelInterface):
-    """Energies, forces and stress; the arithmetic is float32 inside, results have the state's dtype."""
+    """Energies, forces and stress; the arithmetic is float32 inside, results have the model's `dtype`."""
 
     def __init__(
         self,
