@@ -81,7 +81,7 @@ LIBRARIES = (
                 "Gradients lose their direction",
                 probability="low",
                 impact="high",
-                symptom="cosine to float64 under 0.99",
+                symptom="cosine to float64 under 0.999",
                 mitigation="norms, softmax, loss and adapters in float32",
                 contingency="float32",
                 check="lora-gradients",
