@@ -242,7 +242,7 @@ def compressed_holds(context: CheckContext) -> Checked:
     numbers = {f"error of A, {name}": Quantity(value=error) for name, error in errors.items()}
     numbers |= {f"bytes, {name}": Quantity(value=size, unit="B") for name, (_, size) in made.items()}
     return Checked(
-        # one that does not hold is not exported; INT8 has to
+        # INT8 has to hold; of the others the message says whether they do
         passed="INT8" in held,
         message=f"within {compress.GATE:.0%} of the spread of A: {', '.join(held) or 'none'} (of {', '.join(made)}); "
         f"the whole model has {full} bytes",
