@@ -68,7 +68,7 @@ def test_messages_agree_with_float64_and_repeat_their_bits(basis: str, tabulated
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_forces_and_sums_agree_with_float64(parts: int) -> None:
     atoms, edges = few_molecules()
-    hold(cases.check_forces(edges, atoms.start, parts), 1e-11)
+    hold(cases.check_forces(edges, atoms, parts), 1e-11)
 
 
 @pytest.mark.parametrize("count", [1, 21, 5000])

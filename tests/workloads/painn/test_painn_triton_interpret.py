@@ -25,6 +25,7 @@ CASES = [
     "long",
     "crowded",
     "full-cell",
+    "lost-atoms",
     "short-box",
     "messages",
     "tiles",

@@ -79,9 +79,9 @@ def step(atoms, edges, weights: dict[str, Tensor], sizes: Sizes) -> tuple[Tensor
             name = f"message.{layer}"
             h, _ = dense.linear(xbar, weights[f"{name}.2.weight"], transpose=True, slope_at=z_x)
             qbar, _ = dense.linear(h, weights[f"{name}.1.weight"], transpose=True, residual=qbar)
-    found, strain = forces.gather_forces(pulls, edges, strain=True)
-    energy = energy + weights["atomref"][numbers]
-    return forces.sum_systems(energy, atoms.start), found, forces.sum_systems(strain, atoms.start)
+    total = forces.sum_energies(energy, weights["atomref"], atoms, edges.overflow)
+    found, strain = forces.gather_forces(pulls, edges, total, atoms.system, strain=True)
+    return total, found, forces.sum_systems(strain, atoms.start)
 
 
 @pytest.mark.parametrize("basis", ["gaussian", "bessel"])

@@ -130,7 +130,8 @@ def cell_of(atoms: Atoms, counts: Tensor) -> tuple[Tensor, Tensor]:
     fraction = atoms.positions @ invert(atoms.cell)[0]
     fraction = fraction - torch.floor(fraction)
     # a fraction just below 0 rounds up to 1
-    x, y, z = torch.minimum((fraction * counts).long(), counts - 1).unbind(1)
+    # NaN is near nobody, in whichever cell
+    x, y, z = torch.minimum((fraction * counts).nan_to_num(0.0).long(), counts - 1).unbind(1)
     return (x * counts[1] + y) * counts[2] + z, fraction
 
 

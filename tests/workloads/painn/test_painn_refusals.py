@@ -1,0 +1,91 @@
+"""Never a wrong number: what is refused, and how it is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from phasewise.kit.graphs import capture
+from phasewise.workloads.painn.engine import make_engine
+from phasewise.workloads.painn.layout import Atoms
+from phasewise.workloads.painn.phases import EVERYTHING, Switches
+from workloads.painn.painn_molecules import SMALL, draw_molecule, join, small_weights
+
+PLAIN = Switches(batched=True, gather="select", places=True, forces="analytic")
+FULL = replace(Switches(**EVERYTHING), compiled=False)
+VARIANTS = {
+    "baseline": Switches(batched=True),
+    "places": Switches(batched=True, gather="select", places=True),
+    "analytic": PLAIN,
+    "kernels": replace(PLAIN, neighbours="triton", message="triton", assembly="triton"),
+}
+# whose kernels need blocks of 64 features
+WIDE = replace(SMALL, features=64)
+SMALL_CELL = torch.diag(torch.tensor([6.0, 7.0, 8.0], dtype=torch.float64))
+# of cells, an odd number along each vector
+WIDE_CELL = 15.5 * torch.eye(3, dtype=torch.float64)
+SYSTEMS = {
+    "molecules": lambda: join([draw_molecule(9, 1), draw_molecule(5, 2), draw_molecule(1, 3)]),
+    "boxes": lambda: join([draw_molecule(9, 1), draw_molecule(5, 2)], torch.stack((SMALL_CELL, 2 * SMALL_CELL))),
+    "small-box": lambda: join([draw_molecule(9, 1)], SMALL_CELL[None]),
+    "cells": lambda: join([draw_molecule(20, 1)], WIDE_CELL[None]),
+}
+
+
+def lose(atoms: Atoms, atom: int, value: float) -> Atoms:
+    """One coordinate of one atom is this."""
+    positions = atoms.positions.clone()
+    positions[atom, 1] = value
+    return replace(atoms, positions=positions)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_system_with_a_position_that_is_not_finite_has_no_energy_and_no_forces(
+    variant: str, name: str, value: float
+) -> None:
+    atoms = SYSTEMS[name]()
+    sizes = WIDE if variant == "kernels" else SMALL
+    engine = make_engine(VARIANTS[variant], small_weights(sizes), sizes, atoms, strain=True)
+    whole = engine.evaluate(atoms)
+    for system, (first, last) in enumerate(zip(atoms.start[:-1].tolist(), atoms.start[1:].tolist(), strict=True)):
+        found = engine.evaluate(lose(atoms, last - 1, value))
+        one, mine = torch.arange(len(whole.energy)) == system, slice(first, last)
+        assert found.energy[one].isnan().all() and found.strain[one].isnan().all()
+        assert found.forces[mine].isnan().all() and int(found.forces.isnan().sum()) == 3 * (last - first)
+        for now, before in ((found.energy, whole.energy), (found.strain, whole.strain)):
+            assert torch.allclose(now[~one], before[~one], rtol=1e-6, atol=1e-6)
+
+
+def test_a_plan_for_positions_that_are_not_finite_still_fits_others() -> None:
+    atoms = SYSTEMS["cells"]()
+    engine = make_engine(PLAIN, small_weights(), SMALL, lose(atoms, 3, torch.nan), room=3.0)
+    assert engine.evaluate(atoms).energy.isfinite().all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+@pytest.mark.parametrize("name", ["molecules", "small-box", "cells"])
+def test_on_a_gpu_a_graph_refuses_positions_that_are_not_finite_and_goes_on(name: str, value: float) -> None:
+    host = SYSTEMS[name]()
+    parts = ("positions", "numbers", "system", "start", "cell")
+    atoms = Atoms(*(None if getattr(host, part) is None else getattr(host, part).cuda() for part in parts))
+    engine = make_engine(FULL, small_weights(WIDE), WIDE, atoms, strain=True)
+
+    def step(positions: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        result = engine.evaluate(replace(atoms, positions=positions))
+        return result.energy, result.forces, result.strain
+
+    captured = capture(step, atoms.positions)
+    assert captured.is_graph, captured.reason
+    whole = [part.clone() for part in captured.call(atoms.positions)]
+    for _ in range(2):
+        energy, forces, strain = captured.call(lose(atoms, 0, value).positions)
+        assert energy[0].isnan() and strain[0].isnan().all() and forces[: atoms.start[1]].isnan().all()
+        assert torch.equal(forces[atoms.start[1] :], whole[1][atoms.start[1] :])
+        assert torch.equal(energy[1:], whole[0][1:])
+        again = captured.call(atoms.positions)
+        assert all(torch.equal(now, before) for now, before in zip(again, whole, strict=True))
