@@ -118,6 +118,10 @@ def main() -> None:
         "bessel": cases.check_messages(
             small, few, 32, [RowLaunch(32, 1, 4), TILE], [RowLaunch(32, 4, 1), TILE], basis="bessel"
         ),
+        # records as long as those of a table
+        "four-functions": cases.check_messages(
+            small, few, 32, [RowLaunch(32, 1, 4), TILE], [RowLaunch(32, 4, 1), TILE], functions=4
+        ),
         "table": cases.check_messages(small, few, 32, [RowLaunch(32, 1, 2)], [RowLaunch(32, 4, 1)], tabulated=True),
         "forces": cases.check_forces(edges, atoms, 2),
         "atoms": cases.check_atoms(19, 64, 32, few=TileLaunch(16, 32, 32)),

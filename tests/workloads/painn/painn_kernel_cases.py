@@ -143,10 +143,10 @@ def wide(*tensors: Tensor | None) -> list[Tensor | None]:
 
 def check_messages(
     atoms: Atoms, edges: Edges, features: int, forward: list[message.RowLaunch], backward: list[message.RowLaunch],
-    *, tabulated: bool = False, basis: str = "gaussian",
+    *, tabulated: bool = False, basis: str = "gaussian", functions: int = 20,
 ) -> Found:  # fmt: skip
     """Both passes with each launch, with mu and without: worst errors, and whether a second run gives the same bits."""
-    sizes = Sizes(features=features, basis=basis)  # type: ignore[arg-type]
+    sizes = Sizes(features=features, basis=basis, radial=functions)  # type: ignore[arg-type]
     device, generator = atoms.positions.device, torch.Generator().manual_seed(1)
 
     def draw(*shape: int) -> Tensor:

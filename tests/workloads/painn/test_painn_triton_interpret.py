@@ -30,6 +30,7 @@ CASES = [
     "messages",
     "tiles",
     "bessel",
+    "four-functions",
     "table",
     "forces",
     "atoms",

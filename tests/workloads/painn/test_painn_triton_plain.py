@@ -123,6 +123,16 @@ def test_the_adjoint_of_a_message_is_its_gradient_to_the_last_digits() -> None:
     assert cases.relative(pulls[0, edges.reverse.long()[:found]], exact[2][:found]) < 1e-12
 
 
+def test_as_few_functions_as_a_table_has_weights_are_no_table() -> None:
+    sizes = Sizes(features=32, radial=4)
+    atoms, weights = cases.draw_batch([5, 9], apart=3.0), draw_weights(sizes)
+    i, j, shift = reference.find_neighbours(atoms, cases.CUTOFF)
+    energy, exact = reference.energy_and_forces(atoms, i, j, shift, weights, sizes)[:2]
+    found_energy, found, _ = step(atoms, cases.plain_list(atoms, i.shape[0]), weights, sizes)
+    assert cases.relative(found_energy, energy) < 1e-6
+    assert cases.relative(found, exact) < 1e-5
+
+
 def test_the_tables_of_all_layers_lie_as_the_kernels_read_them() -> None:
     filters = torch.randn(3, 21, 96, generator=torch.Generator().manual_seed(5))
     tables = table.build_table(filters, SIZES, 8)
