@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
 
 from phasewise.kit.graphs import capture
+from phasewise.workloads.painn import reference
 from phasewise.workloads.painn.engine import make_engine
-from phasewise.workloads.painn.layout import Atoms
+from phasewise.workloads.painn.layout import Atoms, Sizes
 from phasewise.workloads.painn.phases import EVERYTHING, Switches
 from workloads.painn.painn_molecules import SMALL, draw_molecule, join, small_weights
 
@@ -32,6 +33,12 @@ SYSTEMS = {
     "small-box": lambda: join([draw_molecule(9, 1)], SMALL_CELL[None]),
     "cells": lambda: join([draw_molecule(20, 1)], WIDE_CELL[None]),
 }
+
+
+def place(atoms: Atoms, device: str) -> Atoms:
+    """The same atoms there."""
+    parts = ((field.name, getattr(atoms, field.name)) for field in fields(Atoms))
+    return Atoms(**{name: part if part is None else part.to(device) for name, part in parts})
 
 
 def lose(atoms: Atoms, atom: int, value: float) -> Atoms:
@@ -66,13 +73,50 @@ def test_a_plan_for_positions_that_are_not_finite_still_fits_others() -> None:
     assert engine.evaluate(atoms).energy.isfinite().all()
 
 
+# widths and numbers of radial functions that the kernels of messages and atoms do not take
+UNUSUAL = {
+    "96 features are no multiple of 64": {"features": 96},
+    "32 features are no multiple of 64": {"features": 32},
+    "25 radial functions are an odd number": {"features": 64, "radial": 25},
+}
+
+
+def hold_to_reference(sizes: Sizes, device: str, tolerance: float) -> tuple[str, ...]:
+    """Energies and forces of the whole stack; what fell back."""
+    atoms, weights = SYSTEMS["molecules"](), small_weights(sizes)
+    energy, forces = reference.energy_and_forces(atoms, *reference.find_neighbours(atoms, sizes.cutoff), weights, sizes)
+    engine = make_engine(FULL, weights, sizes, place(atoms, device))
+    found = engine.evaluate(place(atoms, device))
+    assert (found.energy.cpu() - energy).abs().max() < 10 * tolerance
+    assert (found.forces.cpu() - forces).abs().max() < tolerance
+    return engine.fallbacks
+
+
+@pytest.mark.parametrize("obstacle", UNUSUAL)
+def test_a_model_that_the_kernels_do_not_take_runs_by_plain_parts_and_says_so(obstacle: str) -> None:
+    fallbacks = hold_to_reference(replace(SMALL, **UNUSUAL[obstacle]), "cpu", 1e-5)
+    assert f"triton-message: {obstacle}, plain PyTorch ran instead" in fallbacks
+    assert f"tf32x3: {obstacle}, float32 products ran instead" in fallbacks
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("obstacle", UNUSUAL)
+def test_on_a_gpu_such_a_model_falls_back_where_it_has_to(obstacle: str) -> None:
+    fallbacks = hold_to_reference(replace(SMALL, **UNUSUAL[obstacle]), "cuda", 1e-4)
+    assert [reason.split(": ")[0] for reason in fallbacks] == ["triton-message", "tf32x3"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sizes", [{"features": 64, "radial": 4}, {"features": 192}], ids=str)
+def test_on_a_gpu_an_unusual_model_that_the_kernels_take_falls_back_nowhere(sizes: dict[str, int]) -> None:
+    assert hold_to_reference(replace(SMALL, **sizes), "cuda", 1e-4) == ()
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 @pytest.mark.parametrize("name", ["molecules", "small-box", "cells"])
 def test_on_a_gpu_a_graph_refuses_positions_that_are_not_finite_and_goes_on(name: str, value: float) -> None:
-    host = SYSTEMS[name]()
-    parts = ("positions", "numbers", "system", "start", "cell")
-    atoms = Atoms(*(None if getattr(host, part) is None else getattr(host, part).cuda() for part in parts))
+    atoms = place(SYSTEMS[name](), "cuda")
     engine = make_engine(FULL, small_weights(WIDE), WIDE, atoms, strain=True)
 
     def step(positions: torch.Tensor) -> tuple[torch.Tensor, ...]:
