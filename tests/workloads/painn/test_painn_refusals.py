@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 
 import pytest
 import torch
 
 from phasewise.kit.graphs import capture
+from phasewise.records.errors import UserError
 from phasewise.workloads.painn import reference
+from phasewise.workloads.painn.data import as_atoms
 from phasewise.workloads.painn.engine import make_engine
+from phasewise.workloads.painn.evaluator import Evaluator
 from phasewise.workloads.painn.layout import Atoms, Sizes
 from phasewise.workloads.painn.phases import EVERYTHING, Switches
 from workloads.painn.painn_molecules import SMALL, draw_molecule, join, small_weights
@@ -35,10 +39,14 @@ SYSTEMS = {
 }
 
 
+def as_dict(atoms: Atoms) -> dict[str, torch.Tensor]:
+    parts = ((field.name, getattr(atoms, field.name)) for field in fields(Atoms))
+    return {name: part for name, part in parts if part is not None}
+
+
 def place(atoms: Atoms, device: str) -> Atoms:
     """The same atoms there."""
-    parts = ((field.name, getattr(atoms, field.name)) for field in fields(Atoms))
-    return Atoms(**{name: part if part is None else part.to(device) for name, part in parts})
+    return Atoms(**{name: part.to(device) for name, part in as_dict(atoms).items()})
 
 
 def lose(atoms: Atoms, atom: int, value: float) -> Atoms:
@@ -110,6 +118,60 @@ def test_on_a_gpu_such_a_model_falls_back_where_it_has_to(obstacle: str) -> None
 @pytest.mark.parametrize("sizes", [{"features": 64, "radial": 4}, {"features": 192}], ids=str)
 def test_on_a_gpu_an_unusual_model_that_the_kernels_take_falls_back_nowhere(sizes: dict[str, int]) -> None:
     assert hold_to_reference(replace(SMALL, **sizes), "cuda", 1e-4) == ()
+
+
+MIXED = torch.tensor([0] * 8 + [1, 0] + [1] * 4 + [2])
+NOTHING = {"positions": torch.zeros(0, 3), "numbers": torch.zeros(0), "system": torch.zeros(0)}
+WRONG = {
+    "numbers has the shape (14,) in a batch of 15 atoms and 3 systems: give (15,)": {"numbers": torch.ones(14)},
+    "positions has the shape (15, 2) in": {"positions": torch.zeros(15, 2)},
+    "system has the shape (16,) in": {"system": torch.zeros(16)},
+    "cell has the shape (1, 3, 3) in": {"cell": SMALL_CELL[None]},
+    "system[8] is 1, where start allows 0: give the atoms in the order of their systems": {"system": MIXED},
+    "start [0, 9, 14, 16] of 15 atoms": {"start": torch.tensor([0, 9, 14, 16])},
+    "start [0, 14, 9, 15] of 15 atoms": {"start": torch.tensor([0, 14, 9, 15])},
+    "numbers[0] is 100: give atomic numbers from 0 to 99": {"numbers": torch.full((15,), 100)},
+    "cell [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]: give three": {"cell": torch.zeros(3, 3, 3)},
+    "cell [[nan, nan, nan], [nan, nan, nan], [nan, nan, nan]]: give three": {"cell": torch.full((3, 3, 3), torch.nan)},
+    "a batch of 0 atoms in 0 systems: give at least one atom": {**NOTHING, "start": torch.zeros(1)},
+    "a batch of 0 atoms in 1 systems: give at least one atom": {**NOTHING, "start": torch.zeros(2)},
+}
+
+
+@pytest.mark.parametrize("sentence", WRONG)
+def test_a_batch_that_is_none_is_refused_with_a_sentence(sentence: str) -> None:
+    evaluator = Evaluator(small_weights(), SMALL)
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        evaluator(as_dict(SYSTEMS["molecules"]()) | WRONG[sentence])
+
+
+@pytest.mark.parametrize("name", ["positions", "numbers", "system", "start"])
+def test_a_batch_without_one_of_its_tensors_says_which(name: str) -> None:
+    batch = as_dict(SYSTEMS["molecules"]())
+    del batch[name]
+    with pytest.raises(UserError, match=f"the batch has no {name}: give positions, numbers, system, start"):
+        as_atoms(batch)
+
+
+def test_positions_of_other_atoms_than_were_planned_for_are_refused() -> None:
+    evaluator, batch = Evaluator(small_weights(), SMALL), as_dict(SYSTEMS["molecules"]())
+    evaluator(batch)
+    with pytest.raises(UserError, match="numbers has the shape"):
+        evaluator(batch | {"positions": batch["positions"][:-1]})
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_system_without_atoms_has_no_energy_of_its_own(variant: str) -> None:
+    sizes = WIDE if variant == "kernels" else SMALL
+    atoms = SYSTEMS["molecules"]()
+    gap = replace(
+        atoms, start=torch.tensor([0, 9, 9, 14, 15, 15]).int(), system=torch.tensor([0] * 9 + [2] * 5 + [3]).int()
+    )
+    found, whole = (
+        make_engine(VARIANTS[variant], small_weights(sizes), sizes, one).evaluate(one) for one in (gap, atoms)
+    )
+    assert not found.energy[[1, 4]].any() and torch.allclose(found.energy[[0, 2, 3]], whole.energy)
+    assert torch.allclose(found.forces, whole.forces)
 
 
 @pytest.mark.gpu

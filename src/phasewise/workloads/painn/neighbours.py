@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from phasewise.workloads.painn.inputs import check_shapes, check_values
 from phasewise.workloads.painn.layout import Atoms, Edges, empty_vector
 from phasewise.workloads.painn.reference import lattice_images
 
@@ -57,7 +58,13 @@ class Candidates:
 
 
 def plan_list(atoms: Atoms, cutoff: float, *, room: float = ROOM) -> ListPlan:
-    """The plan for batches like `atoms`: same systems, same cell, other positions."""
+    """The plan for batches like `atoms`: same systems, same cell, other positions.
+
+    Raises:
+        UserError: they are no batch, see `inputs`.
+    """
+    check_shapes(atoms)
+    check_values(atoms)
     longest = int((atoms.start[1:] - atoms.start[:-1]).max())
     zeros = torch.zeros(1, 3, dtype=torch.float64, device=atoms.positions.device)
     images, grid, slots, counts = zeros, (), 0, None
