@@ -63,6 +63,17 @@ def in_bounds(edges: Edges, atoms: int) -> bool:
     return bool(inside.all() and (rows[1:] >= rows[:-1]).all() and rows[-1] <= places)
 
 
+def check_lost_atoms() -> cases.Found:
+    """Atoms that are nowhere, or too far away, are counted, and nothing is written where there is no cell."""
+    found = {}
+    for value in (torch.nan, torch.inf, -torch.inf, 1e6):
+        atoms = cases.draw_box(9, SKEWED)
+        atoms.positions[4, 1] = atoms.positions[7] = value
+        edges, _ = cells.find_in_box(atoms, plan_box(SKEWED, cases.CUTOFF, 9), 600)
+        found[f"{value}"] = int(edges.overflow) == 2 and in_bounds(edges, 9)
+    return found
+
+
 def check_short_box() -> cases.Found:
     """Fewer places than edges in a box."""
     atoms = cases.draw_box(5, SKEWED)
@@ -84,6 +95,7 @@ def main() -> None:
         "long": check_box(11, LONG, 600),
         "crowded": check_crowded_cell(),
         "full-cell": check_full_cell(),
+        "lost-atoms": check_lost_atoms(),
         "short-box": check_short_box(),
         "messages": cases.check_messages(
             small,
@@ -106,8 +118,12 @@ def main() -> None:
         "bessel": cases.check_messages(
             small, few, 32, [RowLaunch(32, 1, 4), TILE], [RowLaunch(32, 4, 1), TILE], basis="bessel"
         ),
+        # records as long as those of a table
+        "four-functions": cases.check_messages(
+            small, few, 32, [RowLaunch(32, 1, 4), TILE], [RowLaunch(32, 4, 1), TILE], functions=4
+        ),
         "table": cases.check_messages(small, few, 32, [RowLaunch(32, 1, 2)], [RowLaunch(32, 4, 1)], tabulated=True),
-        "forces": cases.check_forces(edges, atoms.start, 2),
+        "forces": cases.check_forces(edges, atoms, 2),
         "atoms": cases.check_atoms(19, 64, 32, few=TileLaunch(16, 32, 32)),
     }
     print(json.dumps(found))

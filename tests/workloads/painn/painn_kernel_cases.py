@@ -143,10 +143,10 @@ def wide(*tensors: Tensor | None) -> list[Tensor | None]:
 
 def check_messages(
     atoms: Atoms, edges: Edges, features: int, forward: list[message.RowLaunch], backward: list[message.RowLaunch],
-    *, tabulated: bool = False, basis: str = "gaussian",
+    *, tabulated: bool = False, basis: str = "gaussian", functions: int = 20,
 ) -> Found:  # fmt: skip
     """Both passes with each launch, with mu and without: worst errors, and whether a second run gives the same bits."""
-    sizes = Sizes(features=features, basis=basis)  # type: ignore[arg-type]
+    sizes = Sizes(features=features, basis=basis, radial=functions)  # type: ignore[arg-type]
     device, generator = atoms.positions.device, torch.Generator().manual_seed(1)
 
     def draw(*shape: int) -> Tensor:
@@ -211,33 +211,43 @@ def keep(found: Found, name: str, error: float) -> None:
     found[name] = max(found.get(name, 0.0), error)
 
 
-def check_forces(edges: Edges, start: Tensor, parts: int) -> Found:
-    """Forces, strain gradient and sums of systems; forces add up to nothing."""
+def check_forces(edges: Edges, atoms: Atoms, parts: int) -> Found:
+    """Forces, strain gradient and sums of systems; forces add up to nothing. What has no energy has no forces."""
     generator = torch.Generator().manual_seed(3)
     pulls = torch.randn(parts, edges.j.shape[0], 3, generator=generator).to(edges.r.device)
-    got, gradient = forces.gather_forces(pulls, edges, strain=True)
-    exact, exact_gradient = forces.gather_forces_plain(pulls, edges, strain=True)
-    total = forces.sum_systems(gradient, start)
-    sums = torch.stack([exact_gradient[a:b].sum(0) for a, b in pairwise(start.tolist())])
-    energy, atomref = torch.randn(got.shape[0], generator=generator).to(got.device), exact[:3, 0].clone()
-    numbers = torch.arange(got.shape[0], dtype=torch.int32, device=got.device) % 3
-    each = energy.double() + atomref[numbers.long()]
-    full = replace(edges, overflow=torch.ones_like(edges.overflow))
-    lost = (
-        forces.sum_energies(energy, atomref, numbers, start, full.overflow),
-        *forces.gather_forces(pulls, full, strain=True),
-    )
-    return {
+    count, start, device = len(atoms.numbers), atoms.start.tolist(), edges.r.device
+    energy, atomref = (torch.randn(n, generator=generator).to(device) for n in (count, 3))
+    atomref = atomref.double()
+    atoms = replace(atoms, numbers=torch.arange(count, dtype=torch.int32, device=device) % 3)
+    each = energy.double() + atomref[atoms.numbers.long()]
+
+    def run(now: Atoms, overflow: Tensor) -> tuple[Tensor, ...]:
+        energies = forces.sum_energies(energy, atomref, now, overflow)
+        return energies, *forces.gather_forces(pulls, edges, energies, now.system, strain=True)
+
+    energies, got, gradient = run(atoms, edges.overflow)
+    exact, exact_gradient = forces.gather_forces_plain(pulls, edges, energies, atoms.system, strain=True)
+    total = forces.sum_systems(gradient, atoms.start)
+    sums = torch.stack([exact_gradient[a:b].sum(0) for a, b in pairwise(start)])
+    found = {}
+    # a coordinate of the last atom but one system
+    system = len(start) // 2 - 1
+    mine = (torch.arange(len(start) - 1, device=device) == system, atoms.system == system, atoms.system == system)
+    for value in (torch.nan, torch.inf, -torch.inf):
+        moved = replace(atoms, positions=atoms.positions.clone())
+        moved.positions[start[system + 1] - 1, 1] = value
+        found[f"lost at {value}"] = all(
+            bool(now[own].isnan().all()) and torch.equal(now[~own], whole[~own])
+            for own, now, whole in zip(mine, run(moved, edges.overflow), (energies, got, gradient), strict=True)
+        )
+    return found | {
         "forces": relative(got, exact),
         "strain": relative(gradient, exact_gradient),
         "sums": relative(total, sums),
-        "energies": relative(
-            forces.sum_energies(energy, atomref, numbers, start, edges.overflow),
-            torch.stack([each[a:b].sum() for a, b in pairwise(start.tolist())]),
-        ),
-        "refused": all(bool(part.isnan().all()) for part in lost),
+        "energies": relative(energies, torch.stack([each[a:b].sum() for a, b in pairwise(start)])),
+        "refused": all(bool(part.isnan().all()) for part in run(atoms, torch.ones_like(edges.overflow))),
         "balance": float(got.sum(0).abs().max()),
-        "again": torch.equal(got, forces.gather_forces(pulls, edges)[0]),
+        "again": torch.equal(got, forces.gather_forces(pulls, edges, energies, atoms.system)[0]),
     }
 
 

@@ -114,6 +114,13 @@ def test_the_ice_has_1296_atoms_and_every_oxygen_two_protons() -> None:
     assert ((d < 1.35).sum(1) == 2).all()
 
 
+def test_every_part_has_three_bounds_and_every_risk_per_cent_and_days() -> None:
+    for targets in workload.parts.values():
+        assert all(None not in (target.minimum, target.target, target.stretch) for target in targets)
+    for risk in {id(risk): risk for phase in workload.phases for risk in phase.risks}.values():
+        assert not isinstance(risk.probability, str) and risk.contingency.endswith("days")
+
+
 def context(case: str, switches: Switches, device: torch.device = CPU, size: str = "tiny") -> CheckContext:
     shape = getattr(CASES[case], size)
 

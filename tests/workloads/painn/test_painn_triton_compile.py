@@ -41,7 +41,7 @@ INT_POINTERS = {
     "counts", "held", "home", "homes", "i", "j", "member", "numbers", "overflow", "reverse", "row_ptr", "runs", "shift", "start",
     "system", "totals", "wide_j", "wide_overflow", "wide_row_ptr",
 }  # fmt: skip
-DOUBLES = {"atomref", "cell", "forces", "gradient", "positions", "where"}
+DOUBLES = {"atomref", "cell", "forces", "gradient", "positions", "total", "where"}
 # by kernel, since elsewhere numbers are those of atoms
 HALVES = {
     split.split_kernel: {"numbers", "slopes"},

@@ -65,10 +65,18 @@ def test_messages_agree_with_float64_and_repeat_their_bits(basis: str, tabulated
     hold(found, BESSEL if basis == "bessel" else TOLERANCE)
 
 
+def test_messages_of_as_few_functions_as_a_table_has_weights_agree_with_float64() -> None:
+    from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES
+    from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES
+
+    some = ([*launches[:2], launches[-1]] for launches in (FORWARD_LAUNCHES, ADJOINT_LAUNCHES))
+    hold(cases.check_messages(*few_molecules(), 128, *some, functions=4))
+
+
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_forces_and_sums_agree_with_float64(parts: int) -> None:
     atoms, edges = few_molecules()
-    hold(cases.check_forces(edges, atoms.start, parts), 1e-11)
+    hold(cases.check_forces(edges, atoms, parts), 1e-11)
 
 
 @pytest.mark.parametrize("count", [1, 21, 5000])

@@ -79,9 +79,9 @@ def step(atoms, edges, weights: dict[str, Tensor], sizes: Sizes) -> tuple[Tensor
             name = f"message.{layer}"
             h, _ = dense.linear(xbar, weights[f"{name}.2.weight"], transpose=True, slope_at=z_x)
             qbar, _ = dense.linear(h, weights[f"{name}.1.weight"], transpose=True, residual=qbar)
-    found, strain = forces.gather_forces(pulls, edges, strain=True)
-    energy = energy + weights["atomref"][numbers]
-    return forces.sum_systems(energy, atoms.start), found, forces.sum_systems(strain, atoms.start)
+    total = forces.sum_energies(energy, weights["atomref"], atoms, edges.overflow)
+    found, strain = forces.gather_forces(pulls, edges, total, atoms.system, strain=True)
+    return total, found, forces.sum_systems(strain, atoms.start)
 
 
 @pytest.mark.parametrize("basis", ["gaussian", "bessel"])
@@ -121,6 +121,16 @@ def test_the_adjoint_of_a_message_is_its_gradient_to_the_last_digits() -> None:
     assert cases.relative(xbar, exact[1]) < 1e-13
     # p at an edge belongs to the edge read backwards
     assert cases.relative(pulls[0, edges.reverse.long()[:found]], exact[2][:found]) < 1e-12
+
+
+def test_as_few_functions_as_a_table_has_weights_are_no_table() -> None:
+    sizes = Sizes(features=32, radial=4)
+    atoms, weights = cases.draw_batch([5, 9], apart=3.0), draw_weights(sizes)
+    i, j, shift = reference.find_neighbours(atoms, cases.CUTOFF)
+    energy, exact = reference.energy_and_forces(atoms, i, j, shift, weights, sizes)[:2]
+    found_energy, found, _ = step(atoms, cases.plain_list(atoms, i.shape[0]), weights, sizes)
+    assert cases.relative(found_energy, energy) < 1e-6
+    assert cases.relative(found, exact) < 1e-5
 
 
 def test_the_tables_of_all_layers_lie_as_the_kernels_read_them() -> None:

@@ -21,7 +21,7 @@ from workloads.painn import painn_kernel_cases as cases
 
 FEATURES, CPU = 64, torch.device("cpu")
 KERNELS = {
-    name: dense.fitting_tiles(launches, FEATURES)
+    name: dense.fitting_tiles(launches, FEATURES // 2 if name == "back" else FEATURES)
     for name, launches in {
         "forth": dense.LINEAR_LAUNCHES,
         "back": dense.LINEAR_LAUNCHES,
@@ -54,6 +54,22 @@ def test_the_fastest_tile_of_each_kernel_is_taken(monkeypatch: pytest.MonkeyPatc
 def test_a_tile_that_is_hardly_faster_replaces_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
     found = tune(monkeypatch, lambda call: 0.99 if call.keywords["launch"].rows > 16 else 1.0)
     assert found == Tiles(**{name: launches[0] for name, launches in KERNELS.items()})
+
+
+@pytest.mark.parametrize("features", [64, 128, 192, 320])
+def test_a_tile_that_is_the_default_divides_every_width_that_the_kernels_take(features: int) -> None:
+    tiles = {
+        "mix": (update.MIX_LAUNCHES, features), "gate": (update.GATE_LAUNCHES, features),
+        "ungate": (update_adjoint.UNGATE_LAUNCHES, features), "unmix": (update_adjoint.UNMIX_LAUNCHES, features),
+        # the readout and its adjoint have half of the features
+        "forth": (dense.LINEAR_LAUNCHES, features // 2), "back": (dense.LINEAR_LAUNCHES, features // 2),
+    }  # fmt: skip
+    for name, (launches, inputs) in tiles.items():
+        for launch in launches[: len(tuning.LIMITS[name]) + 1]:
+            assert inputs % launch.depth == 0 and (name in ("forth", "back") or inputs % launch.columns == 0)
+    rows = fitting_launches(Sizes(features=features), CPU)
+    for launches, limits in zip(rows, (message.FORWARD_LIMITS, adjoint.ADJOINT_LIMITS), strict=True):
+        assert len(launches) > len(limits) and all(features % launch.block == 0 for launch in launches)
 
 
 def test_more_atoms_take_later_launches() -> None:

@@ -2,7 +2,7 @@
 
     F_i = sum_e p_rev(e) - p_e         E_b = sum of its atoms, with their reference energies; float64
 
-With more edges than places, all of it is NaN: never a wrong number.
+With more edges than places all of it is NaN, and with a position that is not finite all of its system: never a wrong number.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ def choose_assembly(switches: Switches, device: torch.device) -> tuple[Callable[
     def by_rows(
         atoms: Atoms, edges: Edges, energy: Tensor, pulls: Tensor | None, atomref: Tensor, strain: bool
     ) -> Result:
-        total = sum_energies(energy, atomref, atoms.numbers, atoms.start, edges.overflow)
+        total = sum_energies(energy, atomref, atoms, edges.overflow)
         if pulls is None:
             return Result(total, None)
-        forces, gradient = gather_forces(pulls if pulls.dim() == 3 else pulls[None], edges, strain=strain)
+        parts = pulls if pulls.dim() == 3 else pulls[None]
+        forces, gradient = gather_forces(parts, edges, total, atoms.system, strain=strain)
         return Result(total, forces, None if gradient is None else sum_systems(gradient, atoms.start))
 
     return by_rows, reason
@@ -66,22 +67,26 @@ def by_scatter(
 ) -> Result:
     """F_i -= p and F_j += p over all edges (i <- j), in float64."""
     systems = atoms.start.shape[0] - 1
-    total = reference.sum_systems(add_atomref(energy, atomref, atoms.numbers), atoms.system, systems)
+    each = refuse_positions(atoms.positions, add_atomref(energy, atomref, atoms.numbers))
+    total = reference.sum_systems(each, atoms.system, systems).masked_fill(edges.overflow > 0, torch.nan)
     if pulls is None:
-        return Result(*refuse_overflow(edges.overflow, total, None, None))
+        return Result(total, None)
+    # what has no energy has no forces
+    missing = ~total.isfinite()
+    lost = missing.index_select(0, atoms.system)[:, None]
     # kernels leave empty places as they were
     real = torch.arange(edges.j.shape[0], device=edges.j.device) < edges.row_ptr[-1:]
     p = torch.where(real[:, None], pulls.sum(0) if pulls.dim() == 3 else pulls, 0).double()
     forces = torch.zeros_like(atoms.positions).index_add(0, edges.i, -p).index_add(0, edges.j, p)
+    forces = forces.masked_fill(lost, torch.nan)
     if not strain:
-        return Result(*refuse_overflow(edges.overflow, total, forces, None))
+        return Result(total, forces)
     outer = -edges.r[:, :, None].double() * p[:, None, :]
     at = atoms.system.index_select(0, edges.i)
     summed = torch.zeros(systems, 3, 3, dtype=torch.float64, device=p.device).index_add(0, at, outer)
-    return Result(*refuse_overflow(edges.overflow, total, forces, summed))
+    return Result(total, forces, summed.masked_fill(missing[:, None, None], torch.nan))
 
 
-def refuse_overflow(overflow: Tensor, *parts: Tensor | None) -> tuple[Tensor | None, ...]:
-    """The parts, or NaN where the list had more edges than places."""
-    missing = overflow > 0
-    return tuple(None if part is None else part.masked_fill(missing, torch.nan) for part in parts)
+def refuse_positions(positions: Tensor, energy: Tensor) -> Tensor:
+    """Energies of atoms (A,), or NaN where a position is not finite: near nobody, such an atom would lose its edges and be a free one."""
+    return energy.masked_fill(~positions.isfinite().all(1), torch.nan)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from phasewise import Shape
 from phasewise.records.errors import UserError
+from phasewise.workloads.painn.inputs import check_names, check_shapes
 from phasewise.workloads.painn.layout import Atoms
 
 FRAMES = Path(__file__).parent / "distil" / "frames"
@@ -54,14 +55,21 @@ def molecule_names(shape: Shape) -> tuple[str, ...]:
 
 
 def as_atoms(batch: Batch) -> Atoms:
-    """A batch as `Atoms`, on whatever device it is; without a cell nothing is periodic."""
-    return Atoms(
+    """A batch as `Atoms`, on whatever device it is; without a cell nothing is periodic.
+
+    Raises:
+        UserError: a tensor is missing, or has the wrong number of rows.
+    """
+    check_names(batch)
+    atoms = Atoms(
         positions=batch["positions"],
         numbers=batch["numbers"].int(),
         system=batch["system"].int(),
         start=batch["start"].int(),
         cell=batch.get("cell", None),
     )
+    check_shapes(atoms)
+    return atoms
 
 
 @functools.cache

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from phasewise.workloads.painn import adjoint, neighbours
-from phasewise.workloads.painn.assembly import by_scatter
+from phasewise.workloads.painn.assembly import by_scatter, refuse_positions
 from phasewise.workloads.painn.layout import Atoms, Sizes, Weights
 from phasewise.workloads.painn.messages import PlainMessages
 
@@ -75,6 +75,8 @@ class PotentialOnEdges(_Held):
         r = positions.index_select(0, j) - positions.index_select(0, i) + offset
         per_atom, pulls = self.pulls(numbers, r.float(), i, j)
         per_atom = per_atom.double() + self.weights()["atomref"].index_select(0, numbers)
+        per_atom = refuse_positions(positions, per_atom)
         energy = torch.zeros_like(empty, dtype=torch.float64).index_add(0, system, per_atom)
         p = pulls.double()
-        return energy, torch.zeros_like(positions).index_add(0, i, -p).index_add(0, j, p)
+        forces = torch.zeros_like(positions).index_add(0, i, -p).index_add(0, j, p)
+        return energy, forces.masked_fill(~energy.isfinite().index_select(0, system)[:, None], torch.nan)

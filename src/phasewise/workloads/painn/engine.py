@@ -3,7 +3,7 @@
     list (neighbours) -> energies and pulls (model, adjoint) -> forces (assembly)
 
 An `Engine` is planned for systems like the first ones it is given: same number of atoms, places for a quarter more edges. With
-more edges than places, energies and forces are NaN: never a wrong number.
+more edges than places, energies and forces are NaN: never a wrong number; those of a system with a position that is not finite too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def make_engine(
 ) -> Engine:  # fmt: skip
     """Build for systems like `atoms`, on their device; `room` is how many more edges there may be than now."""
     device = atoms.positions.device
-    multiply, fallbacks = choose_multiply(switches.precision, device)
+    switches, fallbacks = fit_switches(switches, sizes)
+    multiply, missing = choose_multiply(switches.precision, device)
+    fallbacks += missing
     ready = ready_weights(switches, weights, sizes, device)
     plan = neighbours.plan_list(atoms, sizes.cutoff, room=room)
     find, missing = choose_finder(switches, atoms, plan)
@@ -67,6 +69,22 @@ def make_engine(
         return assemble(now, edges, energy, pulls, ready["atomref"], strain)
 
     return Engine(evaluate, find, model, fallbacks, plan.capacity if switches.places else 0)
+
+
+def fit_switches(switches: Switches, sizes: Sizes) -> tuple[Switches, tuple[str, ...]]:
+    """The switches without kernels that do not take a model of these sizes, and why."""
+    if "triton" not in (switches.message, switches.atoms):
+        return switches, ()
+    from phasewise.workloads.painn.fused import find_obstacle
+
+    obstacle = find_obstacle(sizes)
+    if not obstacle:
+        return switches, ()
+    reasons: tuple[str, ...] = (f"triton-message: {obstacle}, plain PyTorch ran instead",)
+    if switches.precision == "tf32x3":
+        switches = replace(switches, precision="float32")
+        reasons += (f"tf32x3: {obstacle}, float32 products ran instead",)
+    return replace(switches, message="torch", atoms="torch"), reasons
 
 
 def ready_weights(switches: Switches, weights: Weights, sizes: Sizes, device: torch.device) -> dict[str, Tensor]:

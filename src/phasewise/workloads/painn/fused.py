@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from phasewise.records.errors import UserError
 from phasewise.workloads.painn.layout import Edges, Sizes
 from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES, ADJOINT_LIMITS, message_adjoint, new_pulls
 from phasewise.workloads.painn.triton.device import choose_launch, has_kernels
@@ -22,6 +21,8 @@ from phasewise.workloads.painn.triton.table import table_records
 
 # halves of an edge in a tile, those of 21 numbers: of twice as many the filter alone takes more registers than a thread has
 MOST_HALVES = 64
+# features of a program of the kernels, and of half of a model in a tile of 32
+WIDTH = 64
 # compute capability
 TILES_FROM = (8, 0)
 
@@ -51,11 +52,9 @@ def fitting_launches(
     """All launches for this model and device, forwards and backwards.
 
     Tiles are not for tables, nor for more numbers than stay in registers, nor for GPUs whose tensor cores have no m16n8k16.
-
-    Raises:
-        UserError: no block of features divides the width.
     """
-    features = sizes.features
+    features, obstacle = sizes.features, find_obstacle(sizes)
+    assert not obstacle, obstacle
     has_tiles = not knots and find_depth(sizes.radial + 1) <= MOST_HALVES
     if device.type == "cuda":
         has_tiles &= torch.cuda.get_device_capability(device) >= TILES_FROM
@@ -63,10 +62,15 @@ def fitting_launches(
         tuple(launch for launch in launches if features % launch.block == 0 and (has_tiles or not launch.tile))
         for launches in (FORWARD_LAUNCHES, ADJOINT_LAUNCHES)
     )
-    # two of each: one for few atoms, one for many
-    if min(len(forward), len(adjoint)) < 2:
-        raise UserError(f"the kernels take features in multiples of 64; the model has {features}, use message='torch'")
     return forward, adjoint
+
+
+def find_obstacle(sizes: Sizes) -> str:
+    """Why the kernels of messages and atoms do not take this model; "" if they do."""
+    if sizes.features % WIDTH:
+        return f"{sizes.features} features are no multiple of {WIDTH}"
+    # records are read in pairs of floats
+    return f"{sizes.radial} radial functions are an odd number" if sizes.radial % 2 else ""
 
 
 class FusedMessages:

@@ -27,7 +27,16 @@ TARGETS = (
 # totals that the document promises for each of its weeks
 PARTS = {
     "phase-3a": (
-        Target("speedup", case="batch-4", against="baseline", minimum=3.42, target=5, name="batch of 4 in total"),
+        # 5 to 10 was its goal
+        Target(
+            "speedup",
+            case="batch-4",
+            against="baseline",
+            minimum=3.42,
+            target=5,
+            stretch=10,
+            name="batch of 4 in total",
+        ),
     ),
     "week-1": (
         Target(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from phasewise.workloads.painn.inputs import check_shapes, check_values
 from phasewise.workloads.painn.layout import Atoms, Edges, empty_vector
 from phasewise.workloads.painn.reference import lattice_images
 
@@ -57,7 +58,13 @@ class Candidates:
 
 
 def plan_list(atoms: Atoms, cutoff: float, *, room: float = ROOM) -> ListPlan:
-    """The plan for batches like `atoms`: same systems, same cell, other positions."""
+    """The plan for batches like `atoms`: same systems, same cell, other positions.
+
+    Raises:
+        UserError: they are no batch, see `inputs`.
+    """
+    check_shapes(atoms)
+    check_values(atoms)
     longest = int((atoms.start[1:] - atoms.start[:-1]).max())
     zeros = torch.zeros(1, 3, dtype=torch.float64, device=atoms.positions.device)
     images, grid, slots, counts = zeros, (), 0, None
@@ -130,7 +137,8 @@ def cell_of(atoms: Atoms, counts: Tensor) -> tuple[Tensor, Tensor]:
     fraction = atoms.positions @ invert(atoms.cell)[0]
     fraction = fraction - torch.floor(fraction)
     # a fraction just below 0 rounds up to 1
-    x, y, z = torch.minimum((fraction * counts).long(), counts - 1).unbind(1)
+    # NaN is near nobody, in whichever cell
+    x, y, z = torch.minimum((fraction * counts).nan_to_num(0.0).long(), counts - 1).unbind(1)
     return (x * counts[1] + y) * counts[2] + z, fraction
 
 

@@ -144,11 +144,11 @@ CORRECTNESS = Risk(
 )
 STALE = Risk(
     "A replay reads old inputs",
-    probability="low",
+    probability=5,
     impact="high",
     symptom="the first batch's forces for every batch",
     mitigation="inputs are copied to where the graph reads them",
-    contingency="launch eagerly",
+    contingency="launch eagerly, 0 days",
     check="second-call",
 )
 GAIN = Risk(

@@ -114,7 +114,11 @@ def time_tiles(weights: Weights, sizes: Sizes, atoms: int, products: Products) -
         "unmix": (UNMIX_LAUNCHES, partial(unmix, q, q, mu, gates, vu, q, find(mixing, back), **how)),
     }
     return {
-        name: {launch: time_call(partial(call, launch=launch)) for launch in fitting_tiles(launches, f)}
+        # the adjoint of the readout takes the same tiles, and has half of the features
+        name: {
+            launch: time_call(partial(call, launch=launch))
+            for launch in fitting_tiles(launches, f // 2 if name == "back" else f)
+        }
         for name, (launches, call) in kernels.items()
     }
 

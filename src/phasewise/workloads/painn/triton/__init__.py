@@ -24,7 +24,8 @@ Messages (what a turn over a row reads: turns.py; `filters` is one layer of pack
     split.split_filters(filters (L, K + 1, 3F)), split.split_records(record, slope, row_ptr): halves, for launches with tiles (tiles.py)
 
 Forces and energies (float64, a fixed order of sums)
-    forces.gather_forces(pulls, edges, strain=False) -> (forces (A, 3), strain gradient of each atom (A, 3, 3) | None)
+    forces.gather_forces(pulls, edges, energies (B,), system, strain=False) -> (forces (A, 3), strain gradient of each atom (A, 3, 3) | None)
+    forces.sum_energies(energy (A,), atomref, atoms, overflow) -> (B,), NaN where the list overflowed or a position is not finite
     forces.sum_systems(values (A, ...), start) -> (B, ...)
 
 Atoms (precision "tf32x3" by default, or "tf32", "ieee"; launches: ..._LAUNCHES, choose_tile; a weight may be in two parts)

@@ -103,16 +103,17 @@ def message_adjoint(
     # what the first layer has not is never touched
     xbar = qbar if first else torch.empty((atoms, 3 * features), dtype=x.dtype, device=x.device)
     mubar_out = mubar if first else torch.empty_like(mubar)
+    tabulated = is_table(record, filters)
     if atoms and launch.tile:
-        assert not is_table(record), "a table has no products"
+        assert not tabulated, "a table has no products"
         split = split or make_split(record, slope, row_ptr, filters)
         pull_tiles(xbar, mubar_out, pulls, qbar, mubar, mu, x, split, row_ptr, j, launch, add=add)
     elif atoms:
         message_adjoint_kernel[(blocks(atoms, launch.rows), features // launch.block)](
             xbar, mubar_out, pulls, qbar, mubar, qbar if first else mu.contiguous(), x, record.view(torch.int64),
             slope.view(torch.int64), row_ptr, j, filters, atoms, pulls.shape[1], x.stride(0), qbar.stride(0),
-            COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows,
-            UNROLL=launch.unroll, STREAMED=launch.streamed and not is_table(record), HAS_MU=not first, ADD=add, num_warps=launch.warps,
+            COUNT=basis_size(record, filters), TABLE=tabulated, FEATURES=features, BLOCK=launch.block, ROWS=launch.rows,
+            UNROLL=launch.unroll, STREAMED=launch.streamed and not tabulated, HAS_MU=not first, ADD=add, num_warps=launch.warps,
             maxnreg=launch.registers,
         )  # fmt: skip
     return None if first else (xbar, mubar_out)
@@ -127,8 +128,8 @@ def message_adjoint_plain(
     a, i = receivers(row_ptr, edges), j[:edges].long()
     parts = 2 if mu is None else 3
     record, slope = record[:edges], slope[:edges]
-    count, columns = basis_size(record), slice(0, parts * features)
-    u, inverse = direction_plain(record)[:, :, None], slope[:, count, None]
+    count, columns = basis_size(record, filters), slice(0, parts * features)
+    u, inverse = direction_plain(record, filters)[:, :, None], slope[:, count, None]
     w, dw = (combine_plain(numbers, record, filters[:, columns]) for numbers in (record, slope))
     m_r = -(u * mubar[i]).sum(1)
     n = torch.cat((qbar[i], m_r) + (() if mu is None else ((mubar[i] * mu[a]).sum(1),)), dim=1)

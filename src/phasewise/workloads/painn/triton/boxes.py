@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from phasewise.records.errors import UserError
+from phasewise.workloads.painn.inputs import check_cell
 
 # a cell with room for more than this makes tiles that are mostly empty; finer cells are better then
 MOST_SLOTS = 64
@@ -40,8 +40,7 @@ def plan_box(cell: Tensor, cutoff: float, atoms: int, *, slots: int | None = Non
     Raises:
         UserError: the cell has no volume.
     """
-    if cell.shape != (3, 3) or not float(torch.linalg.det(cell.double())):
-        raise UserError(f"cell {cell.tolist()}: a periodic box needs three lattice vectors that span a volume.")
+    check_cell(cell)
     host = cell.detach().double().cpu().contiguous()
     heights = (1 / torch.linalg.inv(host).norm(dim=0)).tolist()
     for finer in range(1, 5):

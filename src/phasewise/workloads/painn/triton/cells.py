@@ -9,7 +9,7 @@ fill   the same pairs of cells again write the runs, with the opposite of each e
 r = (w_j - w_i) + s H with wrapped positions w and whole lattice vectors s, in float64 and in this order, so that the two
 directions of a pair differ in sign alone. The shift of the unwrapped positions, s - home_j + home_i, is kept packed as
 s_x + 1024 s_y + 1024^2 s_z, which is linear: opposite edges have opposite codes. It holds shifts out to 500: an atom
-more than 250 boxes away from the first is counted in `overflow`.
+more than 250 boxes away from the first, or nowhere (NaN), takes no slot and is counted in `overflow`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def bin_kernel(
     valid = a < atoms
     x, y, z = load_vector(positions, a.to(tl.int64), valid)
     number = tl.zeros((BLOCK,), tl.int32)
-    code, far = number, number
+    code, near = number, valid
     # what finds no slot has no neighbours
     tl.store(counts + a, number, mask=valid)
     for k in tl.static_range(3):
@@ -116,12 +116,14 @@ def bin_kernel(
         n = n_x if k == 0 else (n_y if k == 1 else n_z)
         # a fraction just below 1 may round up to 1
         number = number * n + tl.minimum(((s - whole) * n).to(tl.int32), n - 1)
-        far += (tl.abs(whole) > 250).to(tl.int32)
+        # so asked, NaN is not; its number would be of no cell
+        near = near & (tl.abs(whole) <= 250)
         code += whole.to(tl.int32) * (1 if k == 0 else (1024 if k == 1 else 1048576))
     tl.store(homes + a, code, mask=valid)
-    slot = tl.atomic_add(held + number, tl.full((BLOCK,), 1, tl.int32), mask=valid)
-    tl.store(member + number * SLOTS + slot, a, mask=valid & (slot < SLOTS))
-    lost = tl.sum((valid & ((slot >= SLOTS) | (far > 0))).to(tl.int32))
+    slot = tl.atomic_add(held + number, tl.full((BLOCK,), 1, tl.int32), mask=near)
+    fits = near & (slot < SLOTS)
+    tl.store(member + number * SLOTS + slot, a, mask=fits)
+    lost = tl.sum((valid & ~fits).to(tl.int32))
     if lost > 0:
         tl.atomic_add(held + cells, lost)
 

@@ -75,8 +75,9 @@ def message(
     assert x.stride(1) == 1 and filters.is_contiguous() and record.is_contiguous()
     q_out = torch.empty_like(q)
     mu_out = torch.empty((atoms, 3, features), dtype=q.dtype, device=q.device)
+    tabulated = is_table(record, filters)
     if atoms and launch.tile:
-        assert not is_table(record), "a table has no products"
+        assert not tabulated, "a table has no products"
         split = split or make_split(record, record[:0], row_ptr, filters)
         send_tiles(q_out, mu_out, q, mu, x, split, row_ptr, j, launch)
     elif atoms:
@@ -84,24 +85,23 @@ def message(
         message_kernel[(blocks(atoms, launch.rows), features // launch.block)](
             q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, record.view(torch.int64),
             row_ptr, j, filters, atoms, x.stride(0),
-            COUNT=basis_size(record), TABLE=is_table(record), FEATURES=features, BLOCK=launch.block, ROWS=launch.rows, UNROLL=launch.unroll,
-            STREAMED=launch.streamed and not is_table(record), HAS_MU=mu is not None, num_warps=launch.warps, maxnreg=launch.registers,
+            COUNT=basis_size(record, filters), TABLE=tabulated, FEATURES=features, BLOCK=launch.block, ROWS=launch.rows, UNROLL=launch.unroll,
+            STREAMED=launch.streamed and not tabulated, HAS_MU=mu is not None, num_warps=launch.warps, maxnreg=launch.registers,
         )  # fmt: skip
     return q_out, mu_out
 
 
-# columns of a record whose filter is looked up: four weights, the direction, the row
-TABLE_RECORD = 8
+def is_table(record: Tensor, filters: Tensor) -> bool:
+    """Whether the filter is one of `table.build_table`; else it has a row for each number of a record but u.
+
+    A record alone does not tell: that of four radial functions is as long as that of a table, which has an even number of rows, not 5.
+    """
+    return filters.shape[0] != record.shape[1] - 3
 
 
-def is_table(record: Tensor) -> bool:
-    """Whether these are records of `table.table_records`: their last number is a row of the table."""
-    return record.shape[1] == TABLE_RECORD
-
-
-def basis_size(record: Tensor) -> int:
+def basis_size(record: Tensor, filters: Tensor) -> int:
     """How many rows of the filter an edge combines: K + 1, or four neighbours in a table."""
-    return 4 if is_table(record) else record.shape[1] - 3
+    return 4 if is_table(record, filters) else record.shape[1] - 3
 
 
 def receivers(row_ptr: Tensor, edges: int) -> Tensor:
@@ -116,7 +116,7 @@ def message_plain(
     """The same in plain PyTorch, any floating dtype; waits for the device to learn how many edges there are."""
     (atoms, features), edges = q.shape, int(row_ptr[-1])
     i, j = receivers(row_ptr, edges), j[:edges].long()
-    w, u = combine_plain(record[:edges], record[:edges], filters), direction_plain(record[:edges])
+    w, u = combine_plain(record[:edges], record[:edges], filters), direction_plain(record[:edges], filters)
     parts = 2 if mu is None else 3
     m = (w[:, : parts * features] * x[j, : parts * features]).split(features, dim=1)
     vector = u[:, :, None] * m[1][:, None]
@@ -128,16 +128,16 @@ def message_plain(
 
 def combine_plain(numbers: Tensor, record: Tensor, filters: Tensor) -> Tensor:
     """sum_n numbers_n filters_n for records or slopes, (E, 3F)."""
-    count = basis_size(record)
-    if not is_table(record):
+    count = basis_size(record, filters)
+    if not is_table(record, filters):
         return numbers[:, :count] @ filters
     row = record[:, 7].long()
     return sum(numbers[:, n, None] * filters[row + n] for n in range(count))
 
 
-def direction_plain(record: Tensor) -> Tensor:
+def direction_plain(record: Tensor, filters: Tensor) -> Tensor:
     """u, (E, 3)."""
-    return record[:, basis_size(record) :][:, :3]
+    return record[:, basis_size(record, filters) :][:, :3]
 
 
 @triton.jit(do_not_specialize=["atoms"])

@@ -22,11 +22,12 @@ from torch import Tensor
 from phasewise.workloads.painn.layout import Sizes
 from phasewise.workloads.painn.triton.device import blocks, has_kernels
 from phasewise.workloads.painn.triton.lists import load_vector
-from phasewise.workloads.painn.triton.message import TABLE_RECORD
 from phasewise.workloads.painn.triton.radial import edge_records_plain
 
 # no bond is shorter; closer pairs get the first interval's cubic
 FIRST = 0.6
+# numbers of a record: four weights, the direction, the row
+TABLE_RECORD = 8
 BLOCK = 128
 
 
