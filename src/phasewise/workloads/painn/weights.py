@@ -1,4 +1,4 @@
-"""Weights of a model: drawn from a seed, saved as safetensors with a JSON of the sizes beside them, taken from schnetpack.
+"""Weights of a model: drawn from a seed, or saved as safetensors with a JSON of the sizes beside them.
 
 A checkpoint is two files, `<name>.safetensors` and `<name>.json`; neither can run code when it is read.
 """
@@ -22,14 +22,6 @@ from phasewise.workloads.painn.layout import Sizes, Weights, weight_shapes
 STUDENT = Path(__file__).parent / "student" / "painn-gfn2-1"
 # features of the student; models of other widths are for trying things out, with seeded weights
 STUDENT_FEATURES = 128
-
-# ours -> schnetpack's, below `representation.` and `output_modules.0.outnet.` (schnetpack 2.2, painn.py and atomwise.py)
-_PER_LAYER = {
-    "message.{l}.1": "representation.interactions.{l}.interatomic_context_net.0",
-    "message.{l}.2": "representation.interactions.{l}.interatomic_context_net.1",
-    "update.{l}.1": "representation.mixing.{l}.intraatomic_context_net.0",
-    "update.{l}.2": "representation.mixing.{l}.intraatomic_context_net.1",
-}
 
 
 def draw_weights(sizes: Sizes, seed: int) -> dict[str, Tensor]:
@@ -100,48 +92,3 @@ def check_weights(weights: Weights, sizes: Sizes, place: str) -> None:
             raise UserError(
                 f"{place}: weight {name!r} has shape {tuple(weights[name].shape)}; these sizes ask for {shape}"
             )
-
-
-def from_schnetpack(state: Mapping[str, Tensor], sizes: Sizes, atomref: Tensor | None = None) -> dict[str, Tensor]:
-    """Weights from `NeuralNetworkPotential.state_dict()` of schnetpack: PaiNN with a two-layer `Atomwise` readout.
-
-    `atomref` (100,) are energies that schnetpack adds after the model (`AddOffsets`), in eV; 0 by default. Give `sizes` the
-    cutoff and basis that the model was built with: the state does not tell them.
-
-    Raises:
-        UserError: a tensor is missing or has another shape, for instance because filters or interactions are shared.
-    """
-    names = schnetpack_names(sizes)
-    missing = [theirs for theirs in names.values() if theirs not in state]
-    if missing:
-        raise UserError(
-            f"schnetpack state: {missing[0]!r} is missing; PaiNN(n_interactions={sizes.layers}, shared_interactions=False, "
-            "shared_filters=False) with Atomwise(n_layers=2) is what can be imported"
-        )
-    weights = {ours: state[theirs].detach().double() for ours, theirs in names.items()}
-    # an embedding for another number of elements: rows for the others are never looked up
-    embedding = torch.zeros(weight_shapes(sizes)["embedding"], dtype=torch.float64)
-    rows = min(len(embedding), len(weights["embedding"]))
-    embedding[:rows] = weights["embedding"][:rows]
-    weights["embedding"] = embedding
-    weights["atomref"] = torch.zeros(len(embedding), dtype=torch.float64) if atomref is None else atomref.double()
-    check_weights(weights, sizes, "schnetpack state")
-    return weights
-
-
-def to_schnetpack(weights: Weights, sizes: Sizes) -> dict[str, Tensor]:
-    """The tensors of `weights` under schnetpack's names; load them with `strict=False`, buffers are not among them."""
-    return {theirs: weights[ours] for ours, theirs in schnetpack_names(sizes).items()}
-
-
-def schnetpack_names(sizes: Sizes) -> dict[str, str]:
-    """Our name -> schnetpack's, for every weight but the reference energies."""
-    names = {"embedding": "representation.embedding.weight"}
-    pairs = {"filter": "representation.filter_net"}
-    for layer in range(sizes.layers):
-        pairs |= {ours.format(l=layer): theirs.format(l=layer) for ours, theirs in _PER_LAYER.items()}
-        names[f"update.{layer}.mix.weight"] = f"representation.mixing.{layer}.mu_channel_mix.weight"
-    pairs |= {"readout.1": "output_modules.0.outnet.0", "readout.2": "output_modules.0.outnet.1"}
-    for ours, theirs in pairs.items():
-        names |= {f"{ours}.weight": f"{theirs}.weight", f"{ours}.bias": f"{theirs}.bias"}
-    return names
