@@ -14,7 +14,7 @@ from pathlib import Path
 
 from phasewise.records.errors import report_errors
 from phasewise.workloads.painn.schnetpack_state import from_schnetpack, read_sizes, read_state
-from phasewise.workloads.painn.weights import save_model
+from phasewise.workloads.painn.weights import checkpoint_file, save_model
 
 
 @report_errors
@@ -34,7 +34,7 @@ def main() -> None:
     save_model(given.out, weights, sizes, {"source": given.model.name})
     offsets = "with" if weights["atomref"].any() else "without"
     print(
-        f"{given.out}.safetensors and .json: {sizes.features} features, {sizes.layers} layers, {sizes.radial} {sizes.basis} functions "
+        f"{checkpoint_file(given.out, '.safetensors')} and .json: {sizes.features} features, {sizes.layers} layers, {sizes.radial} {sizes.basis} functions "
         f"up to {sizes.cutoff:g} A, {offsets} energies of atoms alone"
     )
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -48,7 +48,7 @@ def choose_weights(features: int) -> tuple[dict[str, Tensor], Sizes]:
 
 
 def save_model(path: Path, weights: Weights, sizes: Sizes, about: Mapping[str, Any] | None = None) -> None:
-    """Write `<path>.safetensors` and `<path>.json`. `about` is kept with the sizes: teacher, data, errors."""
+    """Write `<path>.safetensors` and `<path>.json`; `path` may have either ending. `about` is kept with the sizes: teacher, data, errors."""
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,9 +58,14 @@ def save_model(path: Path, weights: Weights, sizes: Sizes, about: Mapping[str, A
         for name, tensor in weights.items()
         if name in weight_shapes(sizes)
     }
-    save_file(stored, path.with_suffix(".safetensors"))
+    save_file(stored, checkpoint_file(path, ".safetensors"))
     text = json.dumps({"sizes": asdict(sizes), **(about or {})}, indent=2) + "\n"
-    path.with_suffix(".json").write_text(text)
+    checkpoint_file(path, ".json").write_text(text)
+
+
+def checkpoint_file(path: Path, ending: Literal[".json", ".safetensors"]) -> Path:
+    """One of the two files of a checkpoint that is named with or without an ending; other dots are part of the name."""
+    return path.with_name(path.name.removesuffix(".json").removesuffix(".safetensors") + ending)
 
 
 def load_model(path: Path) -> tuple[dict[str, Tensor], Sizes]:
@@ -71,14 +76,14 @@ def load_model(path: Path) -> tuple[dict[str, Tensor], Sizes]:
     """
     from safetensors.torch import load_file
 
-    description = path.with_suffix(".json")
-    if not description.exists() or not path.with_suffix(".safetensors").exists():
+    description, tensors = checkpoint_file(path, ".json"), checkpoint_file(path, ".safetensors")
+    if not description.exists() or not tensors.exists():
         raise UserError(
-            f"{path}: a checkpoint is {path.name}.json and {path.name}.safetensors, and one of them is missing; name it "
-            f"without its ending, or take the student, {STUDENT}"
+            f"{path}: a checkpoint is {description.name} and {tensors.name}, and one of them is missing; name one that "
+            f"save_model wrote, or take the student, {STUDENT}"
         )
     sizes = Sizes(**json.loads(description.read_text())["sizes"])
-    weights = {name: tensor.double() for name, tensor in load_file(path.with_suffix(".safetensors")).items()}
+    weights = {name: tensor.double() for name, tensor in load_file(tensors).items()}
     check_weights(weights, sizes, str(path))
     return weights, sizes
 
