@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -47,8 +47,16 @@ def choose_weights(features: int) -> tuple[dict[str, Tensor], Sizes]:
     return draw_weights(sizes, seed=0), sizes
 
 
-def save_model(path: Path, weights: Weights, sizes: Sizes, about: Mapping[str, Any] | None = None) -> None:
-    """Write `<path>.safetensors` and `<path>.json`; `path` may have either ending. `about` is kept with the sizes: teacher, data, errors."""
+def save_model(
+    path: Path,
+    weights: Weights,
+    sizes: Sizes,
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Write `<path>.safetensors` and `<path>.json`; `path` may have either ending.
+
+    `about` is kept with the sizes: teacher, data, errors.
+    """
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,8 +80,9 @@ def load_model(path: Path) -> tuple[dict[str, Tensor], Sizes]:
     """Weights in float64 and sizes of a checkpoint.
 
     Raises:
-        UserError: a file is missing, or the tensors are not those that the sizes ask for.
+        UserError: a file is missing or cannot be read, or the tensors are not those that the sizes ask for.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     description, tensors = checkpoint_file(path, ".json"), checkpoint_file(path, ".safetensors")
@@ -82,10 +91,57 @@ def load_model(path: Path) -> tuple[dict[str, Tensor], Sizes]:
             f"{path}: a checkpoint is {description.name} and {tensors.name}, and one of them is missing; name one that "
             f"save_model wrote, or take the student, {STUDENT}"
         )
-    sizes = Sizes(**json.loads(description.read_text())["sizes"])
-    weights = {name: tensor.double() for name, tensor in load_file(tensors).items()}
+    sizes = read_sizes(read_description(path), str(description))
+    try:
+        weights = {name: tensor.double() for name, tensor in load_file(tensors).items()}
+    except SafetensorError as error:
+        raise UserError(f"{tensors}: no safetensors ({error}); copy it again, or write it with save_model") from error
     check_weights(weights, sizes, str(path))
     return weights, sizes
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """What a checkpoint's JSON holds; raises UserError for one that is missing or no JSON object."""
+    file = checkpoint_file(path, ".json")
+    try:
+        found = json.loads(file.read_bytes())
+    except FileNotFoundError as error:
+        raise UserError(f"{file}: there is no such file; name a checkpoint that save_model wrote") from error
+    except ValueError as error:
+        raise UserError(f"{file}: no JSON ({error}); mend it, or write it with save_model") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{file}: it holds {found!r}; an object with sizes is needed, as save_model writes it")
+    return found
+
+
+def read_sizes(description: Mapping[str, Any], place: str) -> Sizes:
+    """The sizes in a checkpoint's description; raises UserError for a key or a value that no model has."""
+    given = description.get("sizes")
+    if not isinstance(given, dict) or given.keys() != _ALLOWED.keys():
+        held = ", ".join(sorted(given)) if isinstance(given, dict) else "missing"
+        raise UserError(
+            f"{place}: sizes: {held}; exactly {', '.join(_ALLOWED)} are allowed, mend it or write it with save_model"
+        )
+    for name, value in given.items():
+        is_allowed, words = _ALLOWED[name]
+        if not is_allowed(value):
+            raise UserError(f"{place}: sizes.{name} is {value!r}; {words} is allowed, give that of the training")
+    return Sizes(**given)
+
+
+def _is_above_zero(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf
+
+
+# JSON's true is an int to `isinstance`
+_ALLOWED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "features": (lambda n: type(n) is int and n >= 2 and n % 2 == 0, "an even integer from 2 on"),
+    "layers": (lambda n: type(n) is int and n >= 1, "an integer from 1 on"),
+    "radial": (lambda n: type(n) is int and n >= 2, "an integer from 2 on"),
+    "cutoff": (_is_above_zero, "a number of Angstrom above 0"),
+    "basis": (lambda name: name in ("gaussian", "bessel"), '"gaussian" or "bessel"'),
+    "epsilon": (_is_above_zero, "a number above 0"),
+}
 
 
 def check_weights(weights: Weights, sizes: Sizes, place: str) -> None:
