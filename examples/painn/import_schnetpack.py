@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 from phasewise.records.errors import report_errors
-from phasewise.workloads.painn.schnetpack_state import from_schnetpack, read_sizes, read_state
+from phasewise.workloads.painn.schnetpack_state import from_schnetpack, known_elements, read_sizes, read_state
 from phasewise.workloads.painn.weights import checkpoint_file, save_model
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     state = read_state(given.model, given.trust)
     sizes = read_sizes(state, given.cutoff, given.basis)
     weights = from_schnetpack(state, sizes)
-    save_model(given.out, weights, sizes, {"source": given.model.name})
+    save_model(given.out, weights, sizes, {"source": given.model.name}, known_elements(state))
     offsets = "with" if weights["atomref"].any() else "without"
     print(
         f"{checkpoint_file(given.out, '.safetensors')} and .json: {sizes.features} features, {sizes.layers} layers, {sizes.radial} {sizes.basis} functions "

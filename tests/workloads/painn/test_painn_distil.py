@@ -12,7 +12,7 @@ from phasewise.workloads.painn.data import load_frames
 from phasewise.workloads.painn.distil.teacher import MOLECULES, Recipe, label
 from phasewise.workloads.painn.distil.train import fit_atomref, measure_errors, place_frames, split_frames, train
 from phasewise.workloads.painn.layout import Sizes
-from phasewise.workloads.painn.weights import STUDENT, STUDENT_FEATURES, choose_weights, load_model
+from phasewise.workloads.painn.weights import STUDENT, STUDENT_FEATURES, choose_weights, load_elements, load_model
 
 
 def test_frames_of_eight_molecules_of_9_to_49_atoms_are_shipped() -> None:
@@ -61,6 +61,10 @@ def test_the_readme_quotes_the_errors_of_the_student() -> None:
         assert f"| {name} | {errors['energy_mae_meV']} | {errors['force_mae_meV_per_A']} |" in readme
 
 
+def test_the_student_lists_the_elements_of_its_molecules() -> None:
+    assert load_elements(STUDENT) == tuple(sorted({int(z) for name in MOLECULES for z in load_frames(name)["numbers"]}))
+
+
 def test_cases_of_full_width_take_the_student() -> None:
     weights, _ = choose_weights(STUDENT_FEATURES)
     assert torch.equal(weights["embedding"], load_model(STUDENT)[0]["embedding"])
@@ -89,6 +93,7 @@ def test_training_lowers_the_error_and_writes_a_checkpoint(tmp_path) -> None:
     weights, again = load_model(tmp_path / "m")
     assert again == sizes
     assert weights["atomref"][8] < -1
+    assert load_elements(tmp_path / "m") == (1, 6, 8)
     assert any("0 edges without a place" in line for line in lines)
 
 

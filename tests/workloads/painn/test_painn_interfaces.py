@@ -77,6 +77,26 @@ def test_the_ase_calculator_refuses_a_slab() -> None:
         atoms.get_potential_energy()
 
 
+def test_elements_that_the_student_never_saw_are_refused() -> None:
+    evaluator = Evaluator.load()
+    assert evaluator.elements == {1, 6, 7, 8}
+    batch = {**as_dict(4), "numbers": torch.tensor([1, 16, 26, 8])}
+    with pytest.raises(UserError, match="16, 26 are unknown to the model; 1, 6, 7, 8 are allowed"):
+        evaluator(batch)
+    # and again once systems like it were planned for
+    evaluator({**batch, "numbers": torch.tensor([1, 6, 7, 8])})
+    with pytest.raises(UserError, match="16, 26"):
+        evaluator(batch)
+
+
+@pytest.mark.parametrize("number", [0, 100])
+def test_a_model_of_unknown_elements_takes_those_of_the_embedding(number: int) -> None:
+    evaluator = Evaluator(small_weights(), SMALL)
+    assert evaluator({**as_dict(2), "numbers": torch.tensor([1, 99])}).energy.isfinite().all()
+    with pytest.raises(UserError, match=f"{number} are unknown to the model; 1 to 99"):
+        evaluator({**as_dict(2), "numbers": torch.tensor([1, number])})
+
+
 def test_torchsims_own_validation_passes() -> None:
     pytest.importorskip("torch_sim", reason="needs the package torch-sim-atomistic")
     from torch_sim.models.interface import validate_model_outputs

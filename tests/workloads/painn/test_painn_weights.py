@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from phasewise.records.errors import UserError
-from phasewise.workloads.painn.weights import load_model, save_model
+from phasewise.workloads.painn.weights import load_elements, load_model, save_model
 from workloads.painn.painn_molecules import SMALL, small_weights
 
 
@@ -63,3 +63,14 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text('{"sizes": ')
     with pytest.raises(UserError, match="no JSON"):
         load_model(tmp_path / "m")
+
+
+def test_a_checkpoint_keeps_the_elements_that_it_was_trained_on(tmp_path: Path) -> None:
+    save_model(tmp_path / "m", small_weights(), SMALL, elements={8, 1})
+    assert load_elements(tmp_path / "m") == (1, 8)
+    save_model(tmp_path / "m", small_weights(), SMALL)
+    assert load_elements(tmp_path / "m") == tuple(range(1, 100))
+    for elements in ([], [0], ["H"], 8):
+        (tmp_path / "m.json").write_text(json.dumps({"sizes": SIZES, "elements": elements}))
+        with pytest.raises(UserError, match="elements is"):
+            load_elements(tmp_path / "m")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from phasewise.records.errors import UserError
-from phasewise.workloads.painn.layout import Sizes, Weights, weight_shapes
+from phasewise.workloads.painn.layout import SPECIES, Sizes, Weights, weight_shapes
 
 # the student that distil.train wrote; a retrained one gets another number, so that what was measured with the old one is measured again
 STUDENT = Path(__file__).parent / "student" / "painn-gfn2-1"
@@ -52,10 +52,12 @@ def save_model(
     weights: Weights,
     sizes: Sizes,
     about: Mapping[str, Any] | None = None,
+    elements: Iterable[int] | None = None,
 ) -> None:
     """Write `<path>.safetensors` and `<path>.json`; `path` may have either ending.
 
-    `about` is kept with the sizes: teacher, data, errors.
+    `about` is kept with the sizes: teacher, data, errors. `elements` are the atomic numbers that the model was trained on; systems
+    with others are refused then.
     """
     from safetensors.torch import save_file
 
@@ -67,7 +69,8 @@ def save_model(
         if name in weight_shapes(sizes)
     }
     save_file(stored, checkpoint_file(path, ".safetensors"))
-    text = json.dumps({"sizes": asdict(sizes), **(about or {})}, indent=2) + "\n"
+    known = {} if elements is None else {"elements": sorted(elements)}
+    text = json.dumps({"sizes": asdict(sizes), **known, **(about or {})}, indent=2) + "\n"
     checkpoint_file(path, ".json").write_text(text)
 
 
@@ -98,6 +101,21 @@ def load_model(path: Path) -> tuple[dict[str, Tensor], Sizes]:
         raise UserError(f"{tensors}: no safetensors ({error}); copy it again, or write it with save_model") from error
     check_weights(weights, sizes, str(path))
     return weights, sizes
+
+
+def load_elements(path: Path) -> tuple[int, ...]:
+    """Atomic numbers that a checkpoint was trained on, ascending; all that the embedding has where it does not tell.
+
+    Raises:
+        UserError: the JSON is missing or cannot be read, or lists something else.
+    """
+    found = read_description(path).get("elements", list(range(1, SPECIES)))
+    if not isinstance(found, list) or not found or any(type(z) is not int or not 1 <= z < SPECIES for z in found):
+        raise UserError(
+            f"{checkpoint_file(path, '.json')}: elements is {found!r}; atomic numbers from 1 to {SPECIES - 1} are allowed, "
+            "or leave the key out"
+        )
+    return tuple(sorted(found))
 
 
 def read_description(path: Path) -> dict[str, Any]:

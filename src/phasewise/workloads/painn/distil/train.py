@@ -220,7 +220,8 @@ def train(
         "training": {"steps": steps, "frames_of_each_molecule_a_step": each, "seed": seed, "loss": [ENERGY_WEIGHT, FORCE_WEIGHT]},
         "held_out": errors,
     }  # fmt: skip
-    save_model(path, {**trainer.average, "atomref": atomref}, sizes, about)
+    elements = {int(z) for part, _ in parts.values() for z in part["numbers"]}
+    save_model(path, {**trainer.average, "atomref": atomref}, sizes, about, elements)
     return errors
 
 
