@@ -11,6 +11,7 @@ from phasewise.records.errors import UserError
 from phasewise.workloads.painn import reference
 from phasewise.workloads.painn.data import as_atoms
 from phasewise.workloads.painn.deploy import Potential, PotentialOnEdges
+from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.evaluator import Evaluator
 from phasewise.workloads.painn.weights import draw_weights
 from workloads.painn.painn_molecules import SMALL, draw_molecule, join, small_weights
@@ -95,6 +96,31 @@ def test_a_model_of_unknown_elements_takes_those_of_the_embedding(number: int) -
     assert evaluator({**as_dict(2), "numbers": torch.tensor([1, 99])}).energy.isfinite().all()
     with pytest.raises(UserError, match=f"{number} are unknown to the model; 1 to 99"):
         evaluator({**as_dict(2), "numbers": torch.tensor([1, number])})
+
+
+def test_a_device_that_is_not_here_is_refused_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device() == torch.device("cpu")
+    for name, message in {
+        "gpu": "'gpu' is none; cpu, cuda",
+        "mps": "'mps' is none",
+        "cuda": "finds 0 NVIDIA GPUs",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            Evaluator(small_weights(), SMALL, name)
+        with pytest.raises(UserError, match=message):
+            choose_device(name)
+
+
+def test_the_ase_calculator_refuses_a_device_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ase", reason="needs the package ase")
+    from phasewise.workloads.painn.ase_calculator import PainnCalculator
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="cpu, cuda and cuda:<number>"):
+        PainnCalculator(device="gpu")
+    with pytest.raises(UserError, match="finds 0 NVIDIA GPUs"):
+        PainnCalculator(device="cuda")
 
 
 def test_torchsims_own_validation_passes() -> None:

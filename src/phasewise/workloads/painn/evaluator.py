@@ -17,6 +17,7 @@ from phasewise.kit.graphs import capture
 from phasewise.records.errors import UserError
 from phasewise.workloads.painn.assembly import Result
 from phasewise.workloads.painn.data import as_atoms
+from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.engine import make_engine
 from phasewise.workloads.painn.layout import SPECIES, Atoms, Sizes, Weights
 from phasewise.workloads.painn.phases import EVERYTHING, Switches
@@ -38,13 +39,17 @@ def default_switches(device: torch.device, cells: int) -> Switches:
 
 
 class Evaluator:
-    """A model on a device. `switches` overrides the choice of kernels; `elements` are the atomic numbers that it may meet."""
+    """A model on a device. `switches` overrides the choice of kernels; `elements` are the atomic numbers that it may meet.
+
+    Raises:
+        UserError: the device is not here.
+    """
 
     def __init__(
         self, weights: Weights, sizes: Sizes, device: torch.device | str = "cpu", switches: Switches | None = None,
         elements: Iterable[int] = range(1, SPECIES),
     ) -> None:  # fmt: skip
-        self.weights, self.sizes, self.device = weights, sizes, torch.device(device)
+        self.weights, self.sizes, self.device = weights, sizes, choose_device(device)
         self.switches, self.elements = switches, frozenset(elements)
         # kernels that did not run as asked, with the reason; of the systems planned last
         self.fallbacks: tuple[str, ...] = ()

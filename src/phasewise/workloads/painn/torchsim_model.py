@@ -16,6 +16,7 @@ import torch
 from torch_sim.models.interface import ModelInterface
 
 from phasewise.records.errors import UserError
+from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.evaluator import Evaluator
 from phasewise.workloads.painn.weights import STUDENT
 
@@ -30,16 +31,16 @@ class PainnModel(ModelInterface):
         dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__()
-        self._device, self._dtype = torch.device(device), dtype
+        self._device, self._dtype = choose_device(device), dtype
         self._compute_stress, self._compute_forces = True, True
         self._memory_scales_with = "n_atoms_x_density"
-        self.evaluator = model if isinstance(model, Evaluator) else Evaluator.load(Path(model), device)
+        self.evaluator = model if isinstance(model, Evaluator) else Evaluator.load(Path(model), self._device)
 
     def forward(self, state: Any, **_: Any) -> dict[str, torch.Tensor]:
         """Energy (B,) in eV, forces (A, 3) in eV/A, stress (B, 3, 3) in eV/A^3 (0 where nothing is periodic).
 
         Raises:
-            UserError: systems that are periodic in one or two directions only.
+            UserError: systems that are periodic in one or two directions only, or elements that the model does not know.
         """
         pbc = torch.as_tensor(state.pbc, device="cpu").reshape(-1)
         if bool(pbc.any()) and not bool(pbc.all()):
