@@ -6,7 +6,7 @@ python -m phasewise.workloads.painn.tuning batch-1024 box-10k        # prints th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -17,8 +17,10 @@ from torch import Tensor
 
 from phasewise import Shape
 from phasewise.kit.timing import make_timer
+from phasewise.records.errors import UserError, report_errors
 from phasewise.workloads.painn import neighbours
 from phasewise.workloads.painn.data import as_atoms, make_batch
+from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.fused import FusedMessages, Launches, default_launches, fitting_launches
 from phasewise.workloads.painn.fused_atoms import Products, Tiles, choose_forms
 from phasewise.workloads.painn.layout import Edges, Sizes, Weights
@@ -149,6 +151,16 @@ def print_times(case: str, shape: Shape, device: torch.device) -> None:
             print(f"{case} {name} {seconds * 1e6:.1f} us {launch}", flush=True)
 
 
+@report_errors
+def main(cases: Sequence[str]) -> None:
+    """Print the times of the named cases."""
+    unknown = [case for case in cases if case not in CASES]
+    if unknown or not cases:
+        raise UserError(f"case: {unknown[0] if unknown else 'none'} was given; choose among {', '.join(CASES)}")
+    device = choose_device("cuda")
+    for case in cases:
+        print_times(case, CASES[case].full, device)
+
+
 if __name__ == "__main__":
-    for chosen in sys.argv[1:]:
-        print_times(chosen, CASES[chosen].full, torch.device("cuda"))
+    main(sys.argv[1:])
