@@ -133,6 +133,22 @@ def test_torchsims_own_validation_passes() -> None:
     validate_model_outputs(model, torch.device("cpu"), torch.float64)
 
 
+def test_the_example_of_the_torchsim_model_runs() -> None:
+    ts = pytest.importorskip("torch_sim", reason="needs the package torch-sim-atomistic")
+    ase = pytest.importorskip("ase", reason="needs the package ase")
+    from phasewise.workloads.painn import torchsim_model
+
+    positions, numbers = draw_molecule(5, 1)
+    atoms = ase.Atoms(numbers.numpy(), positions.numpy(), cell=[20, 20, 20])
+    model = torchsim_model.PainnModel(Evaluator(draw_weights(SMALL, 3), SMALL))
+    # the docstring's own lines, for a moment of two systems
+    lines = [line for line in torchsim_model.__doc__.splitlines() if line.startswith(("nve =", "state ="))]
+    names = {"ts": ts, "atoms": atoms, "model": model}
+    exec("\n".join(lines).replace("* 100", "* 2").replace("n_steps=1000", "n_steps=3"), names)
+    assert names["state"].energy.shape == (2,)
+    assert names["state"].energy.isfinite().all()
+
+
 def test_the_exported_module_takes_other_numbers_of_atoms_and_edges() -> None:
     module = PotentialOnEdges(small_weights(), SMALL)
 

@@ -4,7 +4,8 @@ import torch_sim as ts
 from phasewise.workloads.painn.torchsim_model import PainnModel
 
 model = PainnModel(device=torch.device("cuda"))
-state = ts.integrate(system=[atoms] * 100, model=model, integrator=ts.Integrator.nve, n_steps=1000, temperature=300, timestep=0.0005)
+nve = getattr(ts, "Integrator", ts).nve  # at the top before TorchSim 0.4, the last for Python 3.11
+state = ts.integrate(system=[atoms] * 100, model=model, integrator=nve, n_steps=1000, temperature=300, timestep=0.0005)
 """
 
 from __future__ import annotations
