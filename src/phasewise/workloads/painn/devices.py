@@ -23,6 +23,6 @@ def choose_device(name: str | torch.device = "") -> torch.device:
         raise UserError(f"device: {text!r} is none; cpu, cuda and cuda:<number> are allowed")
     if device.type == "cuda" and (device.index or 0) >= count:
         raise UserError(
-            f"device: {text!r} was asked for and torch finds {count} NVIDIA GPUs here; take cpu, or another one"
+            f"device: {text!r} was asked for and torch finds {count} NVIDIA GPUs here; cpu is always allowed"
         )
     return device

@@ -20,7 +20,6 @@ from phasewise.kit.timing import make_timer
 from phasewise.records.errors import UserError, report_errors
 from phasewise.workloads.painn import neighbours
 from phasewise.workloads.painn.data import as_atoms, make_batch
-from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.fused import FusedMessages, Launches, default_launches, fitting_launches
 from phasewise.workloads.painn.fused_atoms import Products, Tiles, choose_forms
 from phasewise.workloads.painn.layout import Edges, Sizes, Weights
@@ -157,9 +156,12 @@ def main(cases: Sequence[str]) -> None:
     unknown = [case for case in cases if case not in CASES]
     if unknown or not cases:
         raise UserError(f"case: {unknown[0] if unknown else 'none'} was given; choose among {', '.join(CASES)}")
-    device = choose_device("cuda")
+    if not torch.cuda.is_available():
+        raise UserError(
+            "tuning times kernels of an NVIDIA GPU, and torch finds none here; run it on a machine that has one"
+        )
     for case in cases:
-        print_times(case, CASES[case].full, device)
+        print_times(case, CASES[case].full, torch.device("cuda"))
 
 
 if __name__ == "__main__":
