@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from phasewise.records.errors import UserError
-from phasewise.workloads.painn.data import load_frames
+from phasewise.workloads.painn.data import DRUGS, load_frames
 from phasewise.workloads.painn.distil import teacher
 from phasewise.workloads.painn.distil import train as trainer
 from phasewise.workloads.painn.distil.teacher import MOLECULES, Recipe, embed, label
 from phasewise.workloads.painn.distil.train import fit_atomref, measure_errors, place_frames, split_frames, train
+from phasewise.workloads.painn.goals import TARGETS
 from phasewise.workloads.painn.layout import Sizes
 from phasewise.workloads.painn.weights import STUDENT, STUDENT_FEATURES, choose_weights, load_elements, load_model
 
@@ -30,6 +31,12 @@ def test_frames_of_eight_molecules_of_9_to_49_atoms_are_shipped() -> None:
     assert len(sizes) >= 6
     assert min(sizes.values()) == 9
     assert max(sizes.values()) == 49
+
+
+def test_the_goal_of_the_batch_names_the_sizes_of_its_molecules() -> None:
+    counts = [len(load_frames(name)["numbers"]) for name in DRUGS]
+    (goal,) = (goal for goal in TARGETS if goal.case == "batch-1024" and goal.metric == "items_per_s")
+    assert f"of {min(counts)} to {max(counts)} atoms" in goal.name
 
 
 def test_held_out_frames_are_the_last_of_each_chain() -> None:

@@ -25,7 +25,7 @@ FRAMES = Path(__file__).parent / "distil" / "frames"
 # (eV/A)/dalton in A/fs^2, and k_B in eV/K: CODATA 2018
 ACCELERATION = 9.648533212e-3
 BOLTZMANN = 8.617333262e-5
-# molecules of 20 to 60 atoms, whose frames are shipped
+# molecules of 20 to 49 atoms, whose frames are shipped
 DRUGS = ("paracetamol", "aspirin", "alanine-dipeptide", "caffeine", "ibuprofen", "testosterone")
 
 Batch = dict[str, Tensor]
