@@ -20,23 +20,9 @@ from phasewise.workloads.painn.schnetpack_state import (
     to_schnetpack,
 )
 from workloads.painn.painn_molecules import SMALL, small_weights
+from workloads.painn.painn_states import write_state
 
 SIX = replace(SMALL, cutoff=6.0)
-
-
-def write_state(sizes: Sizes = SIX) -> dict[str, Tensor]:
-    """The state that schnetpack 2.2 has of a model of these sizes with `AddOffsets`."""
-    state = to_schnetpack(small_weights(sizes), sizes)
-    state["representation.cutoff_fn.cutoff"] = torch.tensor([sizes.cutoff])
-    if sizes.basis == "gaussian":
-        offsets = torch.linspace(0, sizes.cutoff, sizes.radial)
-        state["representation.radial_basis.offsets"] = offsets
-        state["representation.radial_basis.widths"] = (offsets[1] - offsets[0]) * torch.ones_like(offsets)
-    else:
-        state["representation.radial_basis.freqs"] = torch.arange(1, sizes.radial + 1) * torch.pi / sizes.cutoff
-    state["postprocessors.1.mean"] = torch.tensor([-2.5], dtype=torch.float64)
-    state["postprocessors.1.atomref"] = torch.linspace(-1000, 0, 100, dtype=torch.float64)
-    return state
 
 
 class Offsets(torch.nn.Module):
@@ -65,7 +51,7 @@ def test_the_state_tells_cutoff_and_basis(sizes: Sizes) -> None:
 
 
 def test_a_flag_that_differs_from_the_state_is_refused() -> None:
-    state = write_state()
+    state = write_state(SIX)
     with pytest.raises(UserError, match=r"5 A was given .* has 6 A"):
         read_sizes(state, cutoff=5.0)
     with pytest.raises(UserError, match=r"'bessel' was given .* has 'gaussian'"):
@@ -95,7 +81,7 @@ def test_a_state_without_buffers_needs_the_flags() -> None:
 )
 def test_what_our_model_lacks_is_refused(name: str, value: Tensor, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        read_sizes({**write_state(), name: value})
+        read_sizes({**write_state(SIX), name: value})
 
 
 def test_something_else_than_painn_is_refused() -> None:
@@ -105,9 +91,9 @@ def test_something_else_than_painn_is_refused() -> None:
 
 def test_the_offsets_of_the_state_are_the_reference_energies() -> None:
     expected = torch.linspace(-1000, 0, 100, dtype=torch.float64) - 2.5
-    assert torch.equal(from_schnetpack(write_state(), SIX)["atomref"], expected)
+    assert torch.equal(from_schnetpack(write_state(SIX), SIX)["atomref"], expected)
     given = torch.ones(100)
-    assert torch.equal(from_schnetpack(write_state(), SIX, given)["atomref"], given.double())
+    assert torch.equal(from_schnetpack(write_state(SIX), SIX, given)["atomref"], given.double())
 
 
 @pytest.mark.parametrize(
@@ -119,12 +105,12 @@ def test_offsets_that_cannot_be_kept_are_refused(name: str, value: Tensor) -> No
 
 
 def test_elements_are_those_of_the_embedding() -> None:
-    assert known_elements(write_state()) == range(1, 100)
+    assert known_elements(write_state(SIX)) == range(1, 100)
     assert known_elements({"representation.embedding.weight": torch.zeros(10, 4)}) == range(1, 10)
 
 
 def test_a_checkpoint_of_lightning_is_a_state_with_a_prefix(tmp_path: Path) -> None:
-    state = write_state()
+    state = write_state(SIX)
     task = {f"model.{name}": tensor for name, tensor in state.items()} | {"outputs.0.metrics.mae": torch.ones(1)}
     torch.save({"state_dict": task, "epoch": 3, "hyper_parameters": {}}, tmp_path / "last.ckpt")
     found = read_state(tmp_path / "last.ckpt")
