@@ -19,6 +19,7 @@ from ase.md.velocitydistribution import MaxwellBoltzmannDistribution
 from ase.md.verlet import VelocityVerlet
 from ase.optimize import BFGS
 
+from phasewise.records.errors import report_errors
 from phasewise.workloads.painn.ase_calculator import PainnCalculator
 from phasewise.workloads.painn.evaluator import Evaluator
 from phasewise.workloads.painn.layout import Sizes
@@ -34,6 +35,7 @@ def load_atoms(text: str) -> Atoms:
     return embed(text, seed=1)
 
 
+@report_errors
 def main() -> None:
     """Relax, heat, run, and say how well the energy was kept."""
     parser = argparse.ArgumentParser(description="NVE dynamics of one molecule with the PaiNN student")

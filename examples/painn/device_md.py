@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import torch
 
+from phasewise.records.errors import report_errors
 from phasewise.workloads.painn.data import as_atoms, draw_velocities, make_molecules, mass_table
 from phasewise.workloads.painn.dynamics import fit_drift, run_nve
 from phasewise.workloads.painn.engine import make_engine
@@ -18,6 +19,7 @@ from phasewise.workloads.painn.evaluator import default_switches
 from phasewise.workloads.painn.weights import choose_weights
 
 
+@report_errors
 def main() -> None:
     """Run, and fit the drift of the total energy."""
     parser = argparse.ArgumentParser(description="NVE dynamics of many replicas on the device")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from phasewise.records.errors import report_errors
 from phasewise.workloads.painn import reference
 from phasewise.workloads.painn.data import as_atoms, make_molecules
 from phasewise.workloads.painn.deploy import PotentialOnEdges
@@ -28,6 +29,7 @@ def example(names: tuple[str, ...], cutoff: float, device: torch.device) -> tupl
     return tuple(tensor.to(device) for tensor in arguments)
 
 
+@report_errors
 def main() -> None:
     """Export, package, load again, and compare on a batch of another size."""
     parser = argparse.ArgumentParser(description="Export PaiNN with forces through torch.export and AOTInductor")

@@ -77,6 +77,14 @@ def test_the_shipped_configuration_is_good_and_needs_no_default(repository, sche
     assert configuration.workloads[0].source == "phasewise.workloads.bk_core.phases"
 
 
+def test_painn_is_measured_without_forces_too(repository, schema):
+    configuration = read_configuration(
+        repository / "workflow/config.yaml", repository / "workflow/schemas/config.schema.yaml"
+    )
+    (painn,) = (one for one in configuration.workloads if ".painn." in one.source)
+    assert not painn.cases or "energy" in painn.cases
+
+
 def test_a_file_that_is_absent_or_no_yaml_is_named(tmp_path, repository):
     schema = repository / "workflow/schemas/config.schema.yaml"
     with pytest.raises(PlanError, match="no configuration can be read"):

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from phasewise.workloads.painn.data import load_frames
-from phasewise.workloads.painn.distil.teacher import MOLECULES, Recipe, label
+from phasewise.records.errors import UserError
+from phasewise.workloads.painn.data import DRUGS, load_frames
+from phasewise.workloads.painn.distil import teacher
+from phasewise.workloads.painn.distil import train as trainer
+from phasewise.workloads.painn.distil.teacher import MOLECULES, Recipe, embed, label
 from phasewise.workloads.painn.distil.train import fit_atomref, measure_errors, place_frames, split_frames, train
+from phasewise.workloads.painn.goals import TARGETS
 from phasewise.workloads.painn.layout import Sizes
-from phasewise.workloads.painn.weights import STUDENT, STUDENT_FEATURES, choose_weights, load_model
+from phasewise.workloads.painn.weights import STUDENT, STUDENT_FEATURES, choose_weights, load_elements, load_model
 
 
 def test_frames_of_eight_molecules_of_9_to_49_atoms_are_shipped() -> None:
@@ -25,6 +31,12 @@ def test_frames_of_eight_molecules_of_9_to_49_atoms_are_shipped() -> None:
     assert len(sizes) >= 6
     assert min(sizes.values()) == 9
     assert max(sizes.values()) == 49
+
+
+def test_the_goal_of_the_batch_names_the_sizes_of_its_molecules() -> None:
+    counts = [len(load_frames(name)["numbers"]) for name in DRUGS]
+    (goal,) = (goal for goal in TARGETS if goal.case == "batch-1024" and goal.metric == "items_per_s")
+    assert f"of {min(counts)} to {max(counts)} atoms" in goal.name
 
 
 def test_held_out_frames_are_the_last_of_each_chain() -> None:
@@ -61,9 +73,52 @@ def test_the_readme_quotes_the_errors_of_the_student() -> None:
         assert f"| {name} | {errors['energy_mae_meV']} | {errors['force_mae_meV_per_A']} |" in readme
 
 
+def test_the_student_lists_the_elements_of_its_molecules() -> None:
+    assert load_elements(STUDENT) == tuple(sorted({int(z) for name in MOLECULES for z in load_frames(name)["numbers"]}))
+
+
 def test_cases_of_full_width_take_the_student() -> None:
     weights, _ = choose_weights(STUDENT_FEATURES)
     assert torch.equal(weights["embedding"], load_model(STUDENT)[0]["embedding"])
+
+
+def test_a_smiles_without_rdkit_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ase", reason="needs the package ase")
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    with pytest.raises(UserError, match="needs rdkit"):
+        embed("nosuch.xyz", seed=1)
+
+
+@pytest.mark.parametrize(("molecule", "message"), [(None, "reads no molecule"), (object(), "no conformer")])
+def test_a_smiles_that_rdkit_cannot_follow_is_named(
+    monkeypatch: pytest.MonkeyPatch, molecule: object, message: str
+) -> None:
+    pytest.importorskip("ase", reason="needs the package ase")
+    chem = ModuleType("rdkit.Chem")
+    chem.MolFromSmiles, chem.AddHs = lambda smiles: molecule, lambda parsed: parsed
+    chem.AllChem = SimpleNamespace(EmbedMolecule=lambda molecule, randomSeed: -1)
+    rdkit = ModuleType("rdkit")
+    rdkit.Chem = chem
+    monkeypatch.setitem(sys.modules, "rdkit", rdkit)
+    monkeypatch.setitem(sys.modules, "rdkit.Chem", chem)
+    with pytest.raises(UserError, match=f"nosuch.xyz: .*{message}"):
+        embed("nosuch.xyz", seed=1)
+
+
+def test_a_molecule_without_a_recipe_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        teacher.main(["nosuch"])
+    assert ended.value.code == 2
+    assert "nosuch: there is no recipe of it; choose among ethanol" in capsys.readouterr().err
+
+
+def test_the_trainer_asks_where_to_write(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "--steps", "1"])
+    monkeypatch.setattr(trainer, "train", lambda *args, **options: pytest.fail("it would have overwritten the student"))
+    with pytest.raises(SystemExit) as ended:
+        trainer.main()
+    assert ended.value.code == 2
+    assert "--out" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -89,6 +144,7 @@ def test_training_lowers_the_error_and_writes_a_checkpoint(tmp_path) -> None:
     weights, again = load_model(tmp_path / "m")
     assert again == sizes
     assert weights["atomref"][8] < -1
+    assert load_elements(tmp_path / "m") == (1, 6, 8)
     assert any("0 edges without a place" in line for line in lines)
 
 

@@ -11,6 +11,7 @@ from phasewise.records.errors import UserError
 from phasewise.workloads.painn import reference
 from phasewise.workloads.painn.data import as_atoms
 from phasewise.workloads.painn.deploy import Potential, PotentialOnEdges
+from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.evaluator import Evaluator
 from phasewise.workloads.painn.weights import draw_weights
 from workloads.painn.painn_molecules import SMALL, draw_molecule, join, small_weights
@@ -77,6 +78,51 @@ def test_the_ase_calculator_refuses_a_slab() -> None:
         atoms.get_potential_energy()
 
 
+def test_elements_that_the_student_never_saw_are_refused() -> None:
+    evaluator = Evaluator.load()
+    assert evaluator.elements == {1, 6, 7, 8}
+    batch = {**as_dict(4), "numbers": torch.tensor([1, 16, 26, 8])}
+    with pytest.raises(UserError, match="16, 26 are unknown to the model; 1, 6, 7, 8 are allowed"):
+        evaluator(batch)
+    # and again once systems like it were planned for
+    evaluator({**batch, "numbers": torch.tensor([1, 6, 7, 8])})
+    with pytest.raises(UserError, match="16, 26"):
+        evaluator(batch)
+
+
+@pytest.mark.parametrize("number", [0, 100])
+def test_a_model_of_unknown_elements_takes_those_of_the_embedding(number: int) -> None:
+    evaluator = Evaluator(small_weights(), SMALL)
+    assert evaluator({**as_dict(2), "numbers": torch.tensor([1, 99])}).energy.isfinite().all()
+    with pytest.raises(UserError, match=f"{number} are unknown to the model; 1 to 99"):
+        evaluator({**as_dict(2), "numbers": torch.tensor([1, number])})
+
+
+def test_a_device_that_is_not_here_is_refused_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device() == torch.device("cpu")
+    for name, message in {
+        "gpu": "'gpu' is none; cpu, cuda",
+        "mps": "'mps' is none",
+        "cuda": "finds 0 NVIDIA GPUs",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            Evaluator(small_weights(), SMALL, name)
+        with pytest.raises(UserError, match=message):
+            choose_device(name)
+
+
+def test_the_ase_calculator_refuses_a_device_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ase", reason="needs the package ase")
+    from phasewise.workloads.painn.ase_calculator import PainnCalculator
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="cpu, cuda and cuda:<number>"):
+        PainnCalculator(device="gpu")
+    with pytest.raises(UserError, match="finds 0 NVIDIA GPUs"):
+        PainnCalculator(device="cuda")
+
+
 def test_torchsims_own_validation_passes() -> None:
     pytest.importorskip("torch_sim", reason="needs the package torch-sim-atomistic")
     from torch_sim.models.interface import validate_model_outputs
@@ -85,6 +131,22 @@ def test_torchsims_own_validation_passes() -> None:
 
     model = PainnModel(Evaluator(draw_weights(SMALL, 3), SMALL))
     validate_model_outputs(model, torch.device("cpu"), torch.float64)
+
+
+def test_the_example_of_the_torchsim_model_runs() -> None:
+    ts = pytest.importorskip("torch_sim", reason="needs the package torch-sim-atomistic")
+    ase = pytest.importorskip("ase", reason="needs the package ase")
+    from phasewise.workloads.painn import torchsim_model
+
+    positions, numbers = draw_molecule(5, 1)
+    atoms = ase.Atoms(numbers.numpy(), positions.numpy(), cell=[20, 20, 20])
+    model = torchsim_model.PainnModel(Evaluator(draw_weights(SMALL, 3), SMALL))
+    # the docstring's own lines, for a moment of two systems
+    lines = [line for line in torchsim_model.__doc__.splitlines() if line.startswith(("nve =", "state ="))]
+    names = {"ts": ts, "atoms": atoms, "model": model}
+    exec("\n".join(lines).replace("* 100", "* 2").replace("n_steps=1000", "n_steps=3"), names)
+    assert names["state"].energy.shape == (2,)
+    assert names["state"].energy.isfinite().all()
 
 
 def test_the_exported_module_takes_other_numbers_of_atoms_and_edges() -> None:

@@ -12,14 +12,8 @@ from phasewise import Shape
 from phasewise.records.errors import UserError
 from phasewise.workloads.painn import peers, program, reference
 from phasewise.workloads.painn.data import as_atoms
-from phasewise.workloads.painn.weights import (
-    check_weights,
-    from_schnetpack,
-    load_model,
-    save_model,
-    schnetpack_names,
-    to_schnetpack,
-)
+from phasewise.workloads.painn.schnetpack_state import from_schnetpack, schnetpack_names, to_schnetpack
+from phasewise.workloads.painn.weights import check_weights, load_model, save_model
 from workloads.painn.painn_molecules import SMALL, draw_molecule, join, small_weights
 
 SHAPE = Shape(system="ethanol", count=2, features=64, task="forces")

@@ -10,9 +10,10 @@ import torch
 from phasewise import CheckContext, Shape
 from phasewise.tensors import all_same_bits
 from phasewise.workloads.painn import checks, program
-from phasewise.workloads.painn.data import make_batch
+from phasewise.workloads.painn.data import draw_velocities, make_batch, mass_table
 from phasewise.workloads.painn.dynamics import fit_drift, run_nve
 from phasewise.workloads.painn.engine import make_engine
+from phasewise.workloads.painn.layout import SPECIES
 from phasewise.workloads.painn.phases import CASES, EVERYTHING, Switches, workload
 from workloads.painn.painn_molecules import SMALL, draw_molecule, join, small_weights
 
@@ -252,3 +253,18 @@ def test_on_a_gpu_the_stack_passes_every_check(check) -> None:
         context(check.cases[0], Switches(**EVERYTHING), device, "small")
     )
     assert found.passed, found.message
+
+
+def test_every_element_that_a_model_may_know_has_a_mass() -> None:
+    masses = mass_table(CPU)
+    assert len(masses) == SPECIES
+    assert masses[:9].tolist()[1:] == [1.008, 4.002602, 6.94, 9.0121831, 10.81, 12.011, 14.007, 15.999]
+    # heavier with each element but for argon and potassium, and their like
+    assert (masses[1:].diff() <= 0).nonzero().flatten().add(1).tolist() == [18, 27, 52, 90, 92, 94, 96]
+    velocities = draw_velocities(torch.tensor([9, 16, 26]), 300.0, torch.Generator().manual_seed(0))
+    assert velocities.isfinite().all()
+
+
+def test_masses_are_those_of_ase() -> None:
+    data = pytest.importorskip("ase.data", reason="needs the package ase")
+    assert mass_table(CPU)[1:].tolist() == data.atomic_masses_iupac2016[1:SPECIES].tolist()

@@ -130,3 +130,21 @@ def test_tiles_are_offered_where_their_numbers_stay_in_registers() -> None:
     # of this width, those whose warps have 16 features
     assert offered(sizes) == [True, True]
     assert offered(sizes, knots=512) == offered(replace(sizes, radial=22)) == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["nosuch"], "nosuch was given; choose among aspirin"),
+        ([], "none was given"),
+        (["aspirin"], "torch finds none here"),
+    ],
+)
+def test_cases_and_gpus_that_are_not_there_are_named(
+    given: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit) as ended:
+        tuning.main(given)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err

@@ -20,6 +20,7 @@ from ase.calculators.calculator import Calculator, all_changes
 from ase.stress import full_3x3_to_voigt_6_stress
 
 from phasewise.records.errors import UserError
+from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.evaluator import Evaluator
 from phasewise.workloads.painn.weights import STUDENT
 
@@ -27,15 +28,17 @@ from phasewise.workloads.painn.weights import STUDENT
 class PainnCalculator(Calculator):
     """Energy, forces and (periodic) stress in ASE's units.
 
-    `model` is a checkpoint's path without its suffix, or an `Evaluator`. A system is periodic in all directions or in none.
+    `model` is a checkpoint's path, or an `Evaluator`. A system is periodic in all directions or in none.
+
+    Raises:
+        UserError: the device or the checkpoint is not here; when it calculates, elements or a periodicity that it does not know.
     """
 
     implemented_properties: ClassVar[list[str]] = ["energy", "free_energy", "forces", "stress"]
 
     def __init__(self, model: str | Path | Evaluator = STUDENT, device: str = "", **options: Any) -> None:
         super().__init__(**options)
-        chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self.evaluator = model if isinstance(model, Evaluator) else Evaluator.load(Path(model), chosen)
+        self.evaluator = model if isinstance(model, Evaluator) else Evaluator.load(Path(model), choose_device(device))
 
     def calculate(
         self, atoms: Atoms | None = None, properties: list[str] | None = None, system_changes: list[str] = all_changes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +19,14 @@ from phasewise import Shape
 from phasewise.records.errors import UserError
 from phasewise.workloads.painn.inputs import check_names, check_shapes
 from phasewise.workloads.painn.layout import Atoms
+from phasewise.workloads.painn.masses import MASSES
 
 FRAMES = Path(__file__).parent / "distil" / "frames"
 
-# dalton, IUPAC 2021 abridged
-MASSES = {1: 1.008, 6: 12.011, 7: 14.007, 8: 15.999}
 # (eV/A)/dalton in A/fs^2, and k_B in eV/K: CODATA 2018
 ACCELERATION = 9.648533212e-3
 BOLTZMANN = 8.617333262e-5
-# molecules of 20 to 60 atoms, whose frames are shipped
+# molecules of 20 to 49 atoms, whose frames are shipped
 DRUGS = ("paracetamol", "aspirin", "alanine-dipeptide", "caffeine", "ibuprofen", "testosterone")
 
 Batch = dict[str, Tensor]
@@ -196,11 +196,8 @@ def draw_velocities(numbers: Tensor, kelvin: float, generator: torch.Generator) 
 
 
 def mass_table(device: torch.device) -> Tensor:
-    """Masses in dalton by atomic number, float64; 0 for elements that no shipped system holds."""
-    table = torch.zeros(max(MASSES) + 1, dtype=torch.float64)
-    for number, mass in MASSES.items():
-        table[number] = mass
-    return table.to(device)
+    """Masses in dalton by atomic number, (100,) float64; NaN at 0, which is no element."""
+    return torch.tensor((math.nan, *MASSES), dtype=torch.float64, device=device)
 
 
 def _box(positions: Tensor, numbers: Tensor, side: Tensor) -> Batch:

@@ -6,7 +6,7 @@ cell replay it. Other atoms, another cell, or more neighbours than there was roo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from phasewise.kit.graphs import capture
+from phasewise.records.errors import UserError
 from phasewise.workloads.painn.assembly import Result
 from phasewise.workloads.painn.data import as_atoms
+from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.engine import make_engine
-from phasewise.workloads.painn.layout import Atoms, Sizes, Weights
+from phasewise.workloads.painn.layout import SPECIES, Atoms, Sizes, Weights
 from phasewise.workloads.painn.phases import EVERYTHING, Switches
-from phasewise.workloads.painn.weights import STUDENT, load_model
+from phasewise.workloads.painn.weights import STUDENT, load_elements, load_model
 
 Call = Callable[[dict[str, Tensor]], Result]
 
@@ -37,13 +39,18 @@ def default_switches(device: torch.device, cells: int) -> Switches:
 
 
 class Evaluator:
-    """A model on a device. `switches` overrides the choice of kernels."""
+    """A model on a device. `switches` overrides the choice of kernels; `elements` are the atomic numbers that it may meet.
+
+    Raises:
+        UserError: the device is not here.
+    """
 
     def __init__(
-        self, weights: Weights, sizes: Sizes, device: torch.device | str = "cpu", switches: Switches | None = None
-    ) -> None:
-        self.weights, self.sizes, self.device = weights, sizes, torch.device(device)
-        self.switches = switches
+        self, weights: Weights, sizes: Sizes, device: torch.device | str = "cpu", switches: Switches | None = None,
+        elements: Iterable[int] = range(1, SPECIES),
+    ) -> None:  # fmt: skip
+        self.weights, self.sizes, self.device = weights, sizes, choose_device(device)
+        self.switches, self.elements = switches, frozenset(elements)
         # kernels that did not run as asked, with the reason; of the systems planned last
         self.fallbacks: tuple[str, ...] = ()
         self.plans = 0
@@ -53,12 +60,15 @@ class Evaluator:
     @classmethod
     def load(cls, path: Path = STUDENT, device: torch.device | str = "cpu") -> Evaluator:
         """A checkpoint written by `weights.save_model`; by default the student."""
-        return cls(*load_model(path), device)
+        return cls(*load_model(path), device, elements=load_elements(path))
 
     def __call__(self, batch: dict[str, Tensor]) -> Result:
         """Energies (B,), forces (A, 3) and strain gradients (B, 3, 3), float64; clone what has to outlive the next call.
 
         `batch`: positions (A, 3), numbers, system (A,), start (B + 1,), and cell (B, 3, 3) if periodic in all directions.
+
+        Raises:
+            UserError: an element that the model was not trained on.
         """
         placed = {
             name: tensor.to(self.device, torch.float64 if name in ("positions", "cell") else torch.int32)
@@ -81,7 +91,18 @@ class Evaluator:
             for name, tensor in fixed.items()
         )
 
+    def _check_elements(self, numbers: Tensor) -> None:
+        # rows of the embedding that no training has moved give finite nonsense
+        unknown = sorted(set(numbers.unique().tolist()) - self.elements)
+        if unknown:
+            known = "1 to 99" if len(self.elements) == SPECIES - 1 else ", ".join(map(str, sorted(self.elements)))
+            raise UserError(
+                f"atoms: atomic numbers {', '.join(map(str, unknown))} are unknown to the model; {known} are allowed, "
+                "take a checkpoint that was trained on the others"
+            )
+
     def _plan(self, placed: dict[str, Tensor]) -> None:
+        self._check_elements(placed["numbers"])
         atoms: Atoms = as_atoms(placed)
         cells = 0 if atoms.cell is None else atoms.cell.shape[0]
         switches = self.switches or default_switches(self.device, cells)

@@ -25,7 +25,8 @@ from phasewise.workloads.painn.peer_jax import make_jax_energy
 from phasewise.workloads.painn.peer_lists import torch_nl_list, vesin_list
 from phasewise.workloads.painn.phases import Switches
 from phasewise.workloads.painn.program import build, to_device
-from phasewise.workloads.painn.weights import choose_weights, to_schnetpack
+from phasewise.workloads.painn.schnetpack_state import to_schnetpack
+from phasewise.workloads.painn.weights import choose_weights
 
 Batch = Mapping[str, Tensor]
 __all__ = [

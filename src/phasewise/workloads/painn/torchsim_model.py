@@ -4,7 +4,8 @@ import torch_sim as ts
 from phasewise.workloads.painn.torchsim_model import PainnModel
 
 model = PainnModel(device=torch.device("cuda"))
-state = ts.integrate(system=[atoms] * 100, model=model, integrator=ts.Integrator.nve, n_steps=1000, temperature=300, timestep=0.0005)
+nve = getattr(ts, "Integrator", ts).nve  # at the top before TorchSim 0.4, the last for Python 3.11
+state = ts.integrate(system=[atoms] * 100, model=model, integrator=nve, n_steps=1000, temperature=300, timestep=0.0005)
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 from torch_sim.models.interface import ModelInterface
 
 from phasewise.records.errors import UserError
+from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.evaluator import Evaluator
 from phasewise.workloads.painn.weights import STUDENT
 
@@ -30,16 +32,16 @@ class PainnModel(ModelInterface):
         dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__()
-        self._device, self._dtype = torch.device(device), dtype
+        self._device, self._dtype = choose_device(device), dtype
         self._compute_stress, self._compute_forces = True, True
         self._memory_scales_with = "n_atoms_x_density"
-        self.evaluator = model if isinstance(model, Evaluator) else Evaluator.load(Path(model), device)
+        self.evaluator = model if isinstance(model, Evaluator) else Evaluator.load(Path(model), self._device)
 
     def forward(self, state: Any, **_: Any) -> dict[str, torch.Tensor]:
         """Energy (B,) in eV, forces (A, 3) in eV/A, stress (B, 3, 3) in eV/A^3 (0 where nothing is periodic).
 
         Raises:
-            UserError: systems that are periodic in one or two directions only.
+            UserError: systems that are periodic in one or two directions only, or elements that the model does not know.
         """
         pbc = torch.as_tensor(state.pbc, device="cpu").reshape(-1)
         if bool(pbc.any()) and not bool(pbc.all()):

@@ -6,7 +6,7 @@ python -m phasewise.workloads.painn.tuning batch-1024 box-10k        # prints th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from phasewise import Shape
 from phasewise.kit.timing import make_timer
+from phasewise.records.errors import UserError, report_errors
 from phasewise.workloads.painn import neighbours
 from phasewise.workloads.painn.data import as_atoms, make_batch
 from phasewise.workloads.painn.fused import FusedMessages, Launches, default_launches, fitting_launches
@@ -153,6 +154,19 @@ def print_times(case: str, shape: Shape, device: torch.device) -> None:
             print(f"{case} {name} {seconds * 1e6:.1f} us {launch}", flush=True)
 
 
+@report_errors
+def main(cases: Sequence[str]) -> None:
+    """Print the times of the named cases."""
+    unknown = [case for case in cases if case not in CASES]
+    if unknown or not cases:
+        raise UserError(f"case: {unknown[0] if unknown else 'none'} was given; choose among {', '.join(CASES)}")
+    if not torch.cuda.is_available():
+        raise UserError(
+            "tuning times kernels of an NVIDIA GPU, and torch finds none here; run it on a machine that has one"
+        )
+    for case in cases:
+        print_times(case, CASES[case].full, torch.device("cuda"))
+
+
 if __name__ == "__main__":
-    for chosen in sys.argv[1:]:
-        print_times(chosen, CASES[chosen].full, torch.device("cuda"))
+    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Weights of a model: drawn from a seed, saved as safetensors with a JSON of the sizes beside them, taken from schnetpack.
+"""Weights of a model: drawn from a seed, or saved as safetensors with a JSON of the sizes beside them.
 
 A checkpoint is two files, `<name>.safetensors` and `<name>.json`; neither can run code when it is read.
 """
@@ -7,29 +7,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from phasewise.records.errors import UserError
-from phasewise.workloads.painn.layout import Sizes, Weights, weight_shapes
+from phasewise.workloads.painn.layout import SPECIES, Sizes, Weights, weight_shapes
 
 # the student that distil.train wrote; a retrained one gets another number, so that what was measured with the old one is measured again
 STUDENT = Path(__file__).parent / "student" / "painn-gfn2-1"
 # features of the student; models of other widths are for trying things out, with seeded weights
 STUDENT_FEATURES = 128
-
-# ours -> schnetpack's, below `representation.` and `output_modules.0.outnet.` (schnetpack 2.2, painn.py and atomwise.py)
-_PER_LAYER = {
-    "message.{l}.1": "representation.interactions.{l}.interatomic_context_net.0",
-    "message.{l}.2": "representation.interactions.{l}.interatomic_context_net.1",
-    "update.{l}.1": "representation.mixing.{l}.intraatomic_context_net.0",
-    "update.{l}.2": "representation.mixing.{l}.intraatomic_context_net.1",
-}
 
 
 def draw_weights(sizes: Sizes, seed: int) -> dict[str, Tensor]:
@@ -55,8 +47,18 @@ def choose_weights(features: int) -> tuple[dict[str, Tensor], Sizes]:
     return draw_weights(sizes, seed=0), sizes
 
 
-def save_model(path: Path, weights: Weights, sizes: Sizes, about: Mapping[str, Any] | None = None) -> None:
-    """Write `<path>.safetensors` and `<path>.json`. `about` is kept with the sizes: teacher, data, errors."""
+def save_model(
+    path: Path,
+    weights: Weights,
+    sizes: Sizes,
+    about: Mapping[str, Any] | None = None,
+    elements: Iterable[int] | None = None,
+) -> None:
+    """Write `<path>.safetensors` and `<path>.json`; `path` may have either ending.
+
+    `about` is kept with the sizes: teacher, data, errors. `elements` are the atomic numbers that the model was trained on; systems
+    with others are refused then.
+    """
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,29 +68,98 @@ def save_model(path: Path, weights: Weights, sizes: Sizes, about: Mapping[str, A
         for name, tensor in weights.items()
         if name in weight_shapes(sizes)
     }
-    save_file(stored, path.with_suffix(".safetensors"))
-    text = json.dumps({"sizes": asdict(sizes), **(about or {})}, indent=2) + "\n"
-    path.with_suffix(".json").write_text(text)
+    save_file(stored, checkpoint_file(path, ".safetensors"))
+    known = {} if elements is None else {"elements": sorted(elements)}
+    text = json.dumps({"sizes": asdict(sizes), **known, **(about or {})}, indent=2) + "\n"
+    checkpoint_file(path, ".json").write_text(text)
+
+
+def checkpoint_file(path: Path, ending: Literal[".json", ".safetensors"]) -> Path:
+    """One of the two files of a checkpoint that is named with or without an ending; other dots are part of the name."""
+    return path.with_name(path.name.removesuffix(".json").removesuffix(".safetensors") + ending)
 
 
 def load_model(path: Path) -> tuple[dict[str, Tensor], Sizes]:
     """Weights in float64 and sizes of a checkpoint.
 
     Raises:
-        UserError: a file is missing, or the tensors are not those that the sizes ask for.
+        UserError: a file is missing or cannot be read, or the tensors are not those that the sizes ask for.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    description = path.with_suffix(".json")
-    if not description.exists() or not path.with_suffix(".safetensors").exists():
+    description, tensors = checkpoint_file(path, ".json"), checkpoint_file(path, ".safetensors")
+    if not description.exists() or not tensors.exists():
         raise UserError(
-            f"{path}: a checkpoint is {path.name}.json and {path.name}.safetensors, and one of them is missing; name it "
-            f"without its ending, or take the student, {STUDENT}"
+            f"{path}: a checkpoint is {description.name} and {tensors.name}, and one of them is missing; name one that "
+            f"save_model wrote, or take the student, {STUDENT}"
         )
-    sizes = Sizes(**json.loads(description.read_text())["sizes"])
-    weights = {name: tensor.double() for name, tensor in load_file(path.with_suffix(".safetensors")).items()}
+    sizes = read_sizes(read_description(path), str(description))
+    try:
+        weights = {name: tensor.double() for name, tensor in load_file(tensors).items()}
+    except SafetensorError as error:
+        raise UserError(f"{tensors}: no safetensors ({error}); copy it again, or write it with save_model") from error
     check_weights(weights, sizes, str(path))
     return weights, sizes
+
+
+def load_elements(path: Path) -> tuple[int, ...]:
+    """Atomic numbers that a checkpoint was trained on, ascending; all that the embedding has where it does not tell.
+
+    Raises:
+        UserError: the JSON is missing or cannot be read, or lists something else.
+    """
+    found = read_description(path).get("elements", list(range(1, SPECIES)))
+    if not isinstance(found, list) or not found or any(type(z) is not int or not 1 <= z < SPECIES for z in found):
+        raise UserError(
+            f"{checkpoint_file(path, '.json')}: elements is {found!r}; atomic numbers from 1 to {SPECIES - 1} are allowed, "
+            "or leave the key out"
+        )
+    return tuple(sorted(found))
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """What a checkpoint's JSON holds; raises UserError for one that is missing or no JSON object."""
+    file = checkpoint_file(path, ".json")
+    try:
+        found = json.loads(file.read_bytes())
+    except FileNotFoundError as error:
+        raise UserError(f"{file}: there is no such file; name a checkpoint that save_model wrote") from error
+    except ValueError as error:
+        raise UserError(f"{file}: no JSON ({error}); mend it, or write it with save_model") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{file}: it holds {found!r}; an object with sizes is needed, as save_model writes it")
+    return found
+
+
+def read_sizes(description: Mapping[str, Any], place: str) -> Sizes:
+    """The sizes in a checkpoint's description; raises UserError for a key or a value that no model has."""
+    given = description.get("sizes")
+    if not isinstance(given, dict) or given.keys() != _ALLOWED.keys():
+        held = ", ".join(sorted(given)) if isinstance(given, dict) else "missing"
+        raise UserError(
+            f"{place}: sizes: {held}; exactly {', '.join(_ALLOWED)} are allowed, mend it or write it with save_model"
+        )
+    for name, value in given.items():
+        is_allowed, words = _ALLOWED[name]
+        if not is_allowed(value):
+            raise UserError(f"{place}: sizes.{name} is {value!r}; {words} is allowed, give that of the training")
+    return Sizes(**given)
+
+
+def _is_above_zero(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf
+
+
+# JSON's true is an int to `isinstance`
+_ALLOWED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "features": (lambda n: type(n) is int and n >= 2 and n % 2 == 0, "an even integer from 2 on"),
+    "layers": (lambda n: type(n) is int and n >= 1, "an integer from 1 on"),
+    "radial": (lambda n: type(n) is int and n >= 2, "an integer from 2 on"),
+    "cutoff": (_is_above_zero, "a number of Angstrom above 0"),
+    "basis": (lambda name: name in ("gaussian", "bessel"), '"gaussian" or "bessel"'),
+    "epsilon": (_is_above_zero, "a number above 0"),
+}
 
 
 def check_weights(weights: Weights, sizes: Sizes, place: str) -> None:
@@ -100,48 +171,3 @@ def check_weights(weights: Weights, sizes: Sizes, place: str) -> None:
             raise UserError(
                 f"{place}: weight {name!r} has shape {tuple(weights[name].shape)}; these sizes ask for {shape}"
             )
-
-
-def from_schnetpack(state: Mapping[str, Tensor], sizes: Sizes, atomref: Tensor | None = None) -> dict[str, Tensor]:
-    """Weights from `NeuralNetworkPotential.state_dict()` of schnetpack: PaiNN with a two-layer `Atomwise` readout.
-
-    `atomref` (100,) are energies that schnetpack adds after the model (`AddOffsets`), in eV; 0 by default. Give `sizes` the
-    cutoff and basis that the model was built with: the state does not tell them.
-
-    Raises:
-        UserError: a tensor is missing or has another shape, for instance because filters or interactions are shared.
-    """
-    names = schnetpack_names(sizes)
-    missing = [theirs for theirs in names.values() if theirs not in state]
-    if missing:
-        raise UserError(
-            f"schnetpack state: {missing[0]!r} is missing; PaiNN(n_interactions={sizes.layers}, shared_interactions=False, "
-            "shared_filters=False) with Atomwise(n_layers=2) is what can be imported"
-        )
-    weights = {ours: state[theirs].detach().double() for ours, theirs in names.items()}
-    # an embedding for another number of elements: rows for the others are never looked up
-    embedding = torch.zeros(weight_shapes(sizes)["embedding"], dtype=torch.float64)
-    rows = min(len(embedding), len(weights["embedding"]))
-    embedding[:rows] = weights["embedding"][:rows]
-    weights["embedding"] = embedding
-    weights["atomref"] = torch.zeros(len(embedding), dtype=torch.float64) if atomref is None else atomref.double()
-    check_weights(weights, sizes, "schnetpack state")
-    return weights
-
-
-def to_schnetpack(weights: Weights, sizes: Sizes) -> dict[str, Tensor]:
-    """The tensors of `weights` under schnetpack's names; load them with `strict=False`, buffers are not among them."""
-    return {theirs: weights[ours] for ours, theirs in schnetpack_names(sizes).items()}
-
-
-def schnetpack_names(sizes: Sizes) -> dict[str, str]:
-    """Our name -> schnetpack's, for every weight but the reference energies."""
-    names = {"embedding": "representation.embedding.weight"}
-    pairs = {"filter": "representation.filter_net"}
-    for layer in range(sizes.layers):
-        pairs |= {ours.format(l=layer): theirs.format(l=layer) for ours, theirs in _PER_LAYER.items()}
-        names[f"update.{layer}.mix.weight"] = f"representation.mixing.{layer}.mu_channel_mix.weight"
-    pairs |= {"readout.1": "output_modules.0.outnet.0", "readout.2": "output_modules.0.outnet.1"}
-    for ours, theirs in pairs.items():
-        names |= {f"{ours}.weight": f"{theirs}.weight", f"{ours}.bias": f"{theirs}.bias"}
-    return names

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from phasewise.records.errors import UserError, report_errors
+
 FOLDER = Path(__file__).parent / "frames"
 
 # the default of 1 leaves 2e-4 eV/A in the forces, against finite differences
@@ -85,21 +87,41 @@ def label(name: str, recipe: Recipe) -> dict[str, np.ndarray]:
 
 
 def embed(smiles: str, seed: int) -> Any:
-    """An ase.Atoms of one conformer by rdkit's ETKDG."""
-    from ase import Atoms
-    from rdkit import Chem
-    from rdkit.Chem import AllChem
+    """An ase.Atoms of one conformer by rdkit's ETKDG.
 
-    molecule = Chem.AddHs(Chem.MolFromSmiles(smiles))
+    Raises:
+        UserError: rdkit is not installed, cannot read the SMILES, or finds no conformer.
+    """
+    from ase import Atoms
+
+    try:
+        from rdkit import Chem
+        from rdkit.Chem import AllChem
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"{smiles}: reading a SMILES needs rdkit, which is not installed; pip install rdkit, or give a file that is there"
+        ) from error
+    parsed = Chem.MolFromSmiles(smiles)
+    if parsed is None:
+        raise UserError(
+            f"{smiles}: rdkit reads no molecule from it; give a SMILES such as CCO, or a file that is there"
+        )
+    molecule = Chem.AddHs(parsed)
     if AllChem.EmbedMolecule(molecule, randomSeed=seed) != 0:
-        raise RuntimeError(f"rdkit found no conformer of {smiles} with seed {seed}")
+        raise UserError(f"{smiles}: rdkit finds no conformer with seed {seed}; give a file with positions")
     AllChem.MMFFOptimizeMolecule(molecule)
     numbers = [atom.GetAtomicNum() for atom in molecule.GetAtoms()]
     return Atoms(numbers=numbers, positions=molecule.GetConformer().GetPositions())
 
 
+@report_errors
 def main(names: list[str]) -> None:
     """Label the named molecules, or all."""
+    unknown = [name for name in names if name not in MOLECULES]
+    if unknown:
+        raise UserError(
+            f"{unknown[0]}: there is no recipe of it; choose among {', '.join(MOLECULES)}, or add one to MOLECULES"
+        )
     FOLDER.mkdir(exist_ok=True)
     for name in names or MOLECULES:
         np.savez_compressed(FOLDER / f"{name}.npz", **label(name, MOLECULES[name]))

@@ -1,6 +1,6 @@
 """Train the student on the teacher's frames: energies and forces, one model for all molecules.
 
-    python -m phasewise.workloads.painn.distil.train --steps 40000
+    python -m phasewise.workloads.painn.distil.train --steps 40000 --out out/mine
 
 Loss: 0.1 |energy error| / sqrt(atoms) + |force error| of each atom, Adam from 3e-3 down a cosine, an average of the weights over the
 last thousand steps or so. Errors are judged by their mean, so they are trained by it: after 700 steps of ethanol and uracil, 64 features
@@ -21,12 +21,14 @@ import torch
 from torch import Tensor
 
 from phasewise.kit.graphs import capture
+from phasewise.records.errors import report_errors
 from phasewise.workloads.painn import neighbours, reference
 from phasewise.workloads.painn.data import load_frames
+from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.distil.teacher import ACCURACY, MOLECULES, TEMPERATURE_K
 from phasewise.workloads.painn.engine import take_rows
 from phasewise.workloads.painn.layout import SPECIES, Atoms, Edges, Sizes
-from phasewise.workloads.painn.weights import STUDENT, draw_weights, save_model
+from phasewise.workloads.painn.weights import draw_weights, save_model
 
 HELD_OUT = 0.1
 ENERGY_WEIGHT, FORCE_WEIGHT = 0.1, 1.0
@@ -224,10 +226,12 @@ def train(
         "training": {"steps": steps, "frames_of_each_molecule_a_step": each, "seed": seed, "loss": [ENERGY_WEIGHT, FORCE_WEIGHT]},
         "held_out": errors,
     }  # fmt: skip
-    save_model(path, {**trainer.average, "atomref": atomref}, sizes, about)
+    elements = {int(z) for part, _ in parts.values() for z in part["numbers"]}
+    save_model(path, {**trainer.average, "atomref": atomref}, sizes, about, elements)
     return errors
 
 
+@report_errors
 def main() -> None:
     """Train on all shipped molecules."""
     parser = argparse.ArgumentParser(description="Train the PaiNN student on the shipped frames")
@@ -236,12 +240,12 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=Sizes().features)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--molecules", nargs="*", default=list(MOLECULES))
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--out", type=Path, default=STUDENT)
+    parser.add_argument("--device", default="", help="by default the GPU where there is one")
+    parser.add_argument("--out", type=Path, required=True, help="the checkpoint to write")
     given = parser.parse_args()
     train(
         given.molecules, Sizes(features=given.features), steps=given.steps, each=given.each, seed=given.seed,
-        device=torch.device(given.device), path=given.out,
+        device=choose_device(given.device), path=given.out,
     )  # fmt: skip
 
 
