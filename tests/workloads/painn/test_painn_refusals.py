@@ -140,7 +140,8 @@ WRONG = {
 
 @pytest.mark.parametrize("sentence", WRONG)
 def test_a_batch_that_is_none_is_refused_with_a_sentence(sentence: str) -> None:
-    evaluator = Evaluator(small_weights(), SMALL)
+    # one that leaves the elements to the plan
+    evaluator = Evaluator(small_weights(), SMALL, elements=range(101))
     with pytest.raises(UserError, match=re.escape(sentence)):
         evaluator(as_dict(SYSTEMS["molecules"]()) | WRONG[sentence])
 
