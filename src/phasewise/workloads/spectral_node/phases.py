@@ -220,7 +220,7 @@ workload = Workload(
         Check("leave-one-out", when="final", cases=("train",)),
         Check("real-spectra", when="final", cases=("train",)),
         Check("five-hundred-epochs", when="final", cases=("train",)),
-        Check("largest-batch", when="final", cases=("couple",)),
+        Check("largest-batch", when="final", cases=("train",)),
         Check("compressed-holds", when="final", cases=("couple",)),
         Check("bitwise-repeatable", when="final"),
     ),

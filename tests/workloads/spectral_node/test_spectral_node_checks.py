@@ -1,0 +1,51 @@
+"""What the checks say of themselves: limits found and not assumed, timings with a spread, levels judged apart."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from phasewise import CheckContext
+from phasewise.workloads.spectral_node import checks, program
+from phasewise.workloads.spectral_node.phases import Switches, workload
+
+CPU = torch.device("cpu")
+
+
+def make_context(case: str, switches: Switches) -> CheckContext:
+    shape = workload.cases[case].tiny
+    batch = program.make_inputs(case, shape, 0)
+
+    def run(built, given):
+        raw = built.step(built.place(given) if built.place else given)
+        return dict(built.outputs(raw) if built.outputs else raw)
+
+    return CheckContext(
+        build=lambda **changes: program.build(dataclasses.replace(switches, **changes), batch, case, shape, CPU),
+        reference=lambda: program.reference(batch, case, shape), run=run,
+        inputs=lambda seed: program.make_inputs(case, shape, seed), switches=switches, case=case, shape=shape, device=CPU,
+        rtol=1e-5, atol=1e-5,
+    )  # fmt: skip
+
+
+def test_the_largest_batch_is_of_a_training_step_and_a_cap_is_told_as_one() -> None:
+    checked = checks.largest_batch(make_context("train", Switches(gradient="closed")))
+    assert checked.passed
+    assert checked.numbers["largest batch (the cap)"].value == 48
+    assert checked.message.startswith(
+        "a training step of at least 48 transitions (144 trajectories) fits; sizes tried: 12, 24, 48"
+    )
+
+
+def test_the_largest_batch_is_between_one_that_fits_and_one_that_does_not() -> None:
+    context = make_context("train", Switches(gradient="closed"))
+
+    def run(built, given):
+        if len(given["order"]) > 30:
+            raise torch.OutOfMemoryError("no more")
+        return context.run(built, given)
+
+    checked = checks.largest_batch(dataclasses.replace(context, run=run))
+    assert checked.passed and checked.numbers["largest batch"].value == 30
+    assert "at least" not in checked.message
