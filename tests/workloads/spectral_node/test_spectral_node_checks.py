@@ -49,3 +49,10 @@ def test_the_largest_batch_is_between_one_that_fits_and_one_that_does_not() -> N
     checked = checks.largest_batch(dataclasses.replace(context, run=run))
     assert checked.passed and checked.numbers["largest batch"].value == 30
     assert "at least" not in checked.message
+
+
+def test_five_hundred_epochs_have_the_bounds_of_their_blocks() -> None:
+    found = checks.five_hundred_epochs(make_context("train", Switches(gradient="closed"))).numbers[
+        "seconds of 500 epochs"
+    ]
+    assert 0 < found.low < found.value < found.high
