@@ -11,6 +11,7 @@ import torch
 
 from phasewise.model.linear import more_work
 from phasewise.model.workload import Shape, Unsupported
+from phasewise.records.errors import UserError
 from phasewise.records.measure import ScalePoint
 from phasewise.run.bench import Bench
 from phasewise.run.counting import count_work
@@ -212,6 +213,24 @@ def test_every_check_that_the_workload_names_is_a_function() -> None:
     core = {"bitwise-repeatable", "resume", "second-call"}
     for check in workload.checks:
         assert check.name in core or callable(getattr(checks, check.name.replace("-", "_")))
+
+
+@pytest.mark.parametrize(
+    ("switch", "value", "allowed"),
+    [
+        ("form", "closd", "sequential, batched, fused, closed"),
+        ("gamma", "gridd", "difference, tangent, grid, kernel, nodes"),
+        ("difference", "float8", "float64, float32, bfloat16, tf32"),
+        ("newton", "foo", "difference, exact, damped"),
+        ("gradient", "foo", "unrolled, adjoint, closed, fused"),
+        ("autocast", "float17", "'', float16, bfloat16"),
+        ("micro", -1, "give 0 or more"),
+        ("ranks", 0, "give 1 or more"),
+    ],
+)
+def test_a_switch_without_a_meaning_is_refused_by_name(switch: str, value: object, allowed: str) -> None:
+    with pytest.raises(UserError, match=f"^spectral_node: switch {switch}={value!r} is .*{allowed}$"):
+        Switches(**{switch: value})
 
 
 def test_the_story_needs_no_torch() -> None:
