@@ -107,6 +107,14 @@ def test_what_is_algebra_falls_back_on_nothing_without_a_gpu(case: str, switches
     assert program.build(Switches(**switches), program.make_inputs(case, shape, 0), case, shape, CPU).fallbacks == ()
 
 
+def test_the_declared_bytes_of_training_are_all_that_goes_in_and_out() -> None:
+    shape = workload.cases["train"].tiny
+    inputs = program.make_inputs("train", shape, 0)
+    weights = sum(value.numel() for name, value in inputs.items() if name.startswith(("metric/", "flow/")))
+    ends = shape.levels * (shape.levels - 1) * shape.wavelengths
+    assert program.work("train", shape).bytes == 4 * (3 * weights + inputs["table"].numel() + 3 * weights + ends)
+
+
 def test_a_build_does_not_import_the_compiler() -> None:
     code = """
 import sys
