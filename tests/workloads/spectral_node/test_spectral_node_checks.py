@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 import torch
 
 from phasewise import CheckContext
@@ -56,3 +57,16 @@ def test_five_hundred_epochs_have_the_bounds_of_their_blocks() -> None:
         "seconds of 500 epochs"
     ]
     assert 0 < found.low < found.value < found.high
+
+
+@pytest.mark.parametrize("phase", [phase for phase in workload.phases if phase.risks], ids=lambda phase: phase.name)
+def test_every_risk_is_checked_in_every_case_of_its_phase(phase) -> None:
+    named = {check.name: check.cases or tuple(workload.cases) for check in workload.checks}
+    for risk in phase.risks:
+        assert set(phase.cases) <= set(named.get(risk.check, workload.cases)), risk.title
+
+
+@pytest.mark.parametrize(("check", "case"), [("closed_form_agrees", "transitions"), ("invariant", "couple")])
+def test_a_check_holds_in_the_case_that_its_risk_names(check: str, case: str) -> None:
+    checked = getattr(checks, check)(make_context(case, Switches(form="closed")))
+    assert checked.passed, checked.message

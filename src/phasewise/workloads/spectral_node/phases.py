@@ -238,9 +238,9 @@ workload = Workload(
         "relaxed": Tolerance(1e-4, 1e-4, times_baseline=1e4),
     },
     checks=(
-        Check("invariant", when="kept", cases=("solve", "transitions")),
+        Check("invariant", when="kept", cases=("solve", "transitions", "couple")),
         Check("all-transitions", when="final", cases=("transitions",)),
-        Check("closed-form-agrees", when="final", cases=("solve", "couple")),
+        Check("closed-form-agrees", when="final", cases=("solve", "transitions", "couple")),
         Check("gradients-agree", when="final", cases=("train",)),
         Check("resume", when="final", cases=("train",)),
         Check("leave-one-out", when="final", cases=("train",)),
