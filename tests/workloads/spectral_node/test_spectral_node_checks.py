@@ -70,3 +70,12 @@ def test_every_risk_is_checked_in_every_case_of_its_phase(phase) -> None:
 def test_a_check_holds_in_the_case_that_its_risk_names(check: str, case: str) -> None:
     checked = getattr(checks, check)(make_context(case, Switches(form="closed")))
     assert checked.passed, checked.message
+
+
+def test_overflows_have_a_place_in_the_report() -> None:
+    checked = checks.overflow_is_counted(make_context("train", Switches(gradient="closed")))
+    assert checked.passed, checked.message
+    assert {name: number.value for name, number in checked.numbers.items()} == {
+        "overflows from 2^16": 0,
+        "overflows from 2^40": 1,
+    }

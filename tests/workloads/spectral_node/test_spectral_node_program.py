@@ -152,6 +152,13 @@ def test_half_precision_training_counts_its_overflows_and_stays_near() -> None:
     assert worst(built, "train", shape) < 400
     assert int(built.state()["scaler/overflows"]) == 0
     assert float(built.state()["scaler/scale"]) == 2.0**16
+    # as if the scale had grown too far: the step is skipped and counted, and the scale halved
+    high = {name: value.clone() for name, value in built.state().items()} | {"scaler/scale": torch.tensor(2.0**40)}
+    built.load(high)
+    built.step(built.place(inputs))
+    assert int(built.state()["scaler/overflows"]) == 1
+    assert float(built.state()["scaler/scale"]) == 2.0**39
+    assert torch.equal(built.state()["metric/w2"], high["metric/w2"])
 
 
 def test_a_saved_state_resumes_bit_for_bit() -> None:

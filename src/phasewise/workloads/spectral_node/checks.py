@@ -233,6 +233,31 @@ def largest_batch(context: CheckContext) -> Checked:
     )
 
 
+def overflow_is_counted(context: CheckContext) -> Checked:
+    """float16 with a gradient scaler: overflows of ten steps from the document's scale, and of one from a scale far too high."""
+    batch = context.inputs(0)
+    training = context.build(
+        gradient="closed", autocast="float16", fused_adam=False, compiled=False, graph=False, streams=False, ranks=1
+    )
+    for _ in range(10):
+        context.run(training, batch)
+    state = {name: value.clone() for name, value in training.state().items()}
+    usual, weights = int(state["scaler/overflows"]), state["metric/w2"]
+    # float32 reaches 3.4e38, float16 65504: gradients of a loss times this do not exist
+    state["scaler/scale"] = torch.tensor(2.0**40, dtype=torch.float64)
+    training.load(state)
+    context.run(training, batch)
+    after = training.state()
+    forced, scale = int(after["scaler/overflows"]) - usual, float(after["scaler/scale"])
+    stayed = torch.equal(after["metric/w2"], weights)
+    return Checked(
+        passed=forced == 1 and scale == 2.0**39 and stayed,
+        message=f"ten steps from a scale of 2^16: {usual} overflows; one from 2^40: {forced}, the scale fell to {scale:.3g}, "
+        f"weights {'stayed' if stayed else 'moved'}",
+        numbers={"overflows from 2^16": Quantity(value=usual), "overflows from 2^40": Quantity(value=forced)},
+    )
+
+
 def compressed_holds(context: CheckContext) -> Checked:
     """INT8 weights, a pruned network and a 2-8-8-1 student against the full model, each at its own gate."""
     batch = context.inputs(0)

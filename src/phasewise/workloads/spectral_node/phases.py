@@ -242,6 +242,7 @@ workload = Workload(
         Check("all-transitions", when="final", cases=("transitions",)),
         Check("closed-form-agrees", when="final", cases=("solve", "transitions", "couple")),
         Check("gradients-agree", when="final", cases=("train",)),
+        Check("overflow-is-counted", when="final", cases=("train",)),
         Check("resume", when="final", cases=("train",)),
         Check("leave-one-out", when="final", cases=("train",)),
         Check("real-spectra", when="final", cases=("train",)),
