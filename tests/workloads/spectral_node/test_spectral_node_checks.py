@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from phasewise import CheckContext
-from phasewise.workloads.spectral_node import checks, program
+from phasewise.workloads.spectral_node import checks, program, quality
 from phasewise.workloads.spectral_node.phases import Switches, workload
 
 CPU = torch.device("cpu")
@@ -79,3 +79,11 @@ def test_overflows_have_a_place_in_the_report() -> None:
         "overflows from 2^16": 0,
         "overflows from 2^40": 1,
     }
+
+
+def test_every_level_that_is_left_out_has_a_score_of_its_own(monkeypatch) -> None:
+    monkeypatch.setattr(quality, "FEW_EPOCHS", 2)
+    checked = checks.leave_one_out(make_context("train", Switches(gradient="closed")))
+    for level in (0, 10, 20, 30):
+        assert {f"MSE, synthetic, {level} ppb", f"MSE, synthetic, straight line, {level} ppb"} <= checked.numbers.keys()
+    assert "between known concentrations it" in checked.message and "beyond them it" in checked.message

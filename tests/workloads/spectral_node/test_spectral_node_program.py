@@ -224,6 +224,17 @@ def test_scores_of_a_perfect_and_of_a_mean_prediction() -> None:
     assert mean.r2 == 0
 
 
+def test_levels_between_known_ones_and_beyond_them_are_judged_apart() -> None:
+    truth = torch.zeros(4, 3)
+    # worse within, and so much better beyond that a common verdict would be "beats"
+    found, line = torch.tensor([[1.0], [2.0], [2.0], [1.0]]), torch.tensor([[9.0], [1.0], [1.0], [9.0]])
+    within = torch.tensor([False, True, True, False])
+    assert quality.tell_verdicts(found.expand(4, 3), line.expand(4, 3), truth, within) == (
+        "between known concentrations it does not beat linear interpolation: MSE 4 against 1; "
+        "beyond them it beats linear extrapolation: MSE 1 against 81"
+    )
+
+
 def test_every_check_that_the_workload_names_is_a_function() -> None:
     core = {"bitwise-repeatable", "resume", "second-call"}
     for check in workload.checks:
