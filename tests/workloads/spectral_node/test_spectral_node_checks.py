@@ -87,3 +87,14 @@ def test_every_level_that_is_left_out_has_a_score_of_its_own(monkeypatch) -> Non
     for level in (0, 10, 20, 30):
         assert {f"MSE, synthetic, {level} ppb", f"MSE, synthetic, straight line, {level} ppb"} <= checked.numbers.keys()
     assert "between known concentrations it" in checked.message and "beyond them it" in checked.message
+
+
+def test_gradients_are_compared_over_the_whole_case_on_a_gpu_and_over_a_part_elsewhere(monkeypatch) -> None:
+    context = make_context("train", Switches(gradient="closed"))
+    checked = checks.gradients_agree(context)
+    assert checked.passed and checked.message.startswith("6 transitions x 5 wavelengths: cosines adjoint 1.0")
+    # as on a GPU, with the arithmetic on this CPU
+    find = checks._gradient
+    monkeypatch.setattr(checks, "_gradient", lambda loss, **more: find(loss, **{**more, "device": CPU}))
+    checked = checks.gradients_agree(dataclasses.replace(context, device=torch.device("cuda")))
+    assert checked.passed and checked.message.startswith("12 transitions x 3 wavelengths: cosines adjoint 1.0")
