@@ -102,6 +102,13 @@ def test_where_less_is_better_the_upper_end_has_to_be_below() -> None:
     assert (within.level, beyond.level) == (Level.MINIMUM, Level.MISSED)
 
 
+def test_a_check_s_number_is_held_against_its_bounds_and_not_its_middle() -> None:
+    measured = Quantity(value=0.9, unit="s", low=0.8, high=1.1)
+    check = CheckResult(check="epochs", outcome=Outcome.PASS, numbers={"drift": measured})
+    (found,) = settle((Phase(name="b", speedup=1.5, checks=(check,)),), target("drift", minimum=1.0))
+    assert (found.low, found.value, found.high, found.level) == (0.8, 0.9, 1.1, Level.MISSED)
+
+
 def test_targets_of_a_part_and_of_a_phase_are_held_against_where_they_end() -> None:
     part = target("speedup", "baseline", minimum=1.5, part="one")
     phase = target("speedup", "parent", minimum=1.9, phase="a")

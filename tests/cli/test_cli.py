@@ -104,6 +104,62 @@ def test_an_unknown_variant_names_those_that_are_planned(tmp_path):
     assert "00-baseline, 01-vectorised" in done.stderr
 
 
+TWO_CASES = """
+from dataclasses import dataclass
+
+from phasewise import Case, Idea, Phase, Program, Shape, Workload
+from phasewise.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class Switches:
+    fast: bool = False
+    form: str = "loop"
+
+    def __post_init__(self):
+        if self.form not in ("loop", "wide", "broken"):
+            raise UserError(f"w: switch form={self.form!r} is unknown; choose among loop, wide")
+
+
+def make_inputs(case, shape, seed):
+    import torch
+
+    return {"x": torch.ones(shape.n, dtype=torch.float64)}
+
+
+def build(switches, inputs, case, shape, device):
+    if switches.form == "broken":
+        raise KeyError("float17")
+    return Program(step=lambda batch: {"y": 2 * batch["x"]})
+
+
+workload = Workload(
+    summary="Two cases",
+    switches=Switches,
+    cases={"one": Case(tiny=Shape(n=4)), "two": Case(tiny=Shape(n=4))},
+    phases=(Phase("fast", {"fast": True}, because=Idea("it is"), cases=("one",)),),
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--case", "two"), 2, "try: 01-fast has no case 'two'; choose among one"),
+        (("--set", "form=lop"), 2, "w: switch form='lop' is unknown; choose among loop, wide"),
+        (("--set", "form=broken"), 1, "KeyError"),
+    ],
+)
+def test_a_try_of_what_is_not_there_or_crashes_is_no_success(tmp_path, arguments, code, words):
+    (tmp_path / "w.py").write_text(TWO_CASES)
+    (tmp_path / "workflow").mkdir()
+    (tmp_path / "workflow/config.yaml").write_text("workloads:\n  w: {source: w.py}\nsize: tiny\n")
+    done = call(tmp_path, "try", "w", "01-fast", *arguments)
+    assert done.returncode == code, done.stderr
+    assert words in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("8m", 480), ("1.5h", 5400), (" 2 m ", 120)])
 def test_durations(text, seconds):
     assert parse_duration(text) == seconds

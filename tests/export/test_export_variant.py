@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import shutil
 import subprocess
@@ -107,8 +108,52 @@ def test_the_script_refuses_a_model_whose_hash_differs(mlp: tuple[Path, Export],
     with (tmp_path / "bent" / "model.onnx").open("ab") as file:
         file.write(b"x")
     done = run_script(tmp_path / "bent", folder / "mlp" / "inputs.npz", tmp_path / "found.npz")
-    assert done.returncode == 1
-    assert "SHA-256 differs" in done.stderr
+    assert done.returncode == 2
+    assert "SHA-256 differs" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("script", ["infer_torch", "infer_onnx"])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"x": None}, "there is no array 'x' among y, k; add it"),
+        ({"x": np.zeros((4, 8))}, "'x' is float64, the export takes float32; cast it"),
+        ({"x": np.zeros((7, 8), np.float32)}, "'x' is [7, 8], the export takes [4, 8]"),
+        ({"x": np.zeros(4, np.float32)}, "'x' is [4], the export takes [4, 8]"),
+        ({"y": np.zeros((5, 3), np.float32)}, "'y' is [5, 3], the export takes [*, 2]"),
+    ],
+)
+def test_the_script_refuses_what_the_model_was_not_exported_for(
+    script: str, changes: dict[str, np.ndarray | None], words: str, tmp_path: Path
+) -> None:
+    if script == "infer_onnx":
+        pytest.importorskip("onnxruntime")
+    module = importlib.import_module(f"phasewise.export.scripts.{script}")
+    kinds = {"x": ("float32", "4, 8"), "y": ("float32", "*, 2"), "k": ("int64", "")}
+    manifest = {"inputs": [{"name": n, "dtype": dtype, "shape": shape} for n, (dtype, shape) in kinds.items()]}
+    right = {"y": np.zeros((5, 2), np.float32), "k": np.array(3), "x": np.zeros((4, 8), np.float32)}
+    path = tmp_path / "inputs.npz"
+    np.savez(path, **right)
+    assert list(module.read_inputs(path, manifest)) == ["x", "y", "k"]
+    np.savez(path, **{name: array for name, array in (right | changes).items() if array is not None})
+    with pytest.raises(module.Refused) as refused:
+        module.read_inputs(path, manifest)
+    assert str(refused.value).startswith(f"{path}: ") and words in str(refused.value)
+    with pytest.raises(module.Refused, match=r"absent\.npz: there is no such file"):
+        module.read_inputs(tmp_path / "absent.npz", manifest)
+    path.write_text("no archive")
+    with pytest.raises(module.Refused, match=r"it is no \.npz of plain arrays"):
+        module.read_inputs(path, manifest)
+
+
+def test_a_refusal_is_one_sentence_and_exit_code_2(mlp: tuple[Path, Export], tmp_path: Path) -> None:
+    folder, _ = mlp
+    np.savez(tmp_path / "inputs.npz", x=np.zeros((7, 8), np.float32), y=np.zeros((4, 8), np.float32))
+    for target in ("torch-export", "onnx", "aotinductor"):
+        done = run_script(folder / "mlp" / target, tmp_path / "inputs.npz", tmp_path / "found.npz")
+        assert done.returncode == 2 and done.stdout == ""
+        assert done.stderr.count("\n") == 1 and "'x' is [7, 8], the export takes [4, 8]" in done.stderr
+    assert not (tmp_path / "found.npz").exists()
 
 
 def test_the_saved_program_holds_no_pickle(mlp: tuple[Path, Export]) -> None:

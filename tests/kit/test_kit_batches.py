@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from phasewise.kit.batches import DoesNotFit, is_out_of_memory, run_halving
+from phasewise.kit.batches import DoesNotFit, find_largest, is_out_of_memory, run_halving
 
 
 def fits_up_to(limit: int):
@@ -38,6 +38,26 @@ def test_the_smallest_batch_is_tried_last_and_then_the_error_holds_the_history()
     assert [attempt.size for attempt in caught.value.history] == [20, 10, 5, 4]
     with pytest.raises(ValueError, match="smallest batch is 9; use a size from 1 to 8"):
         run_halving(fits_up_to(3), 8, smallest=9)
+
+
+def test_the_largest_batch_is_found_by_doubling_and_then_halving_between() -> None:
+    found = find_largest(fits_up_to(21), 2, 64)
+    assert [attempt.size for attempt in found.history] == [2, 4, 8, 16, 32, 24, 20, 22]
+    assert (found.size, found.capped) == (20, False)
+
+
+def test_a_cap_that_fits_is_a_lower_bound_and_is_told_as_one() -> None:
+    found = find_largest(fits_up_to(99), 4, 30)
+    assert [attempt.size for attempt in found.history] == [4, 8, 16, 30]
+    assert (found.size, found.capped) == (30, True)
+    assert (find_largest(fits_up_to(99), 4, 4).size, find_largest(fits_up_to(5), 4, 30).size) == (4, 5)
+
+
+def test_a_first_batch_that_does_not_fit_ends_the_search() -> None:
+    with pytest.raises(DoesNotFit, match=r"tried \(8\)"):
+        find_largest(fits_up_to(3), 8, 64)
+    with pytest.raises(ValueError, match="first batch is 9; use a size from 1 to 8"):
+        find_largest(fits_up_to(3), 9, 8)
 
 
 def test_other_errors_are_not_caught() -> None:

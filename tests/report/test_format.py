@@ -87,6 +87,10 @@ def test_quantities_keep_their_unit(value: float | None, unit: str, told: str) -
     assert plain(show.quantity(Quantity(value=value, unit=unit))) == told
 
 
+def test_a_quantity_of_several_timings_shows_its_bounds() -> None:
+    assert plain(show.quantity(Quantity(value=0.32, unit="s", low=0.31, high=0.35))) == "320 ms [310 ms, 350 ms]"
+
+
 def test_a_share_among_targets_is_a_percent_and_other_metrics_are_not() -> None:
     assert plain(show.metric(0.46, "floor_fraction", "")) == "46 %"
     assert plain(show.metric(0.46, "drift", "")) == "0.460"

@@ -38,6 +38,14 @@ def test_a_run_has_an_index_a_page_a_part_and_one_for_the_rest(pages: dict[str, 
     assert list(pages) == ["index", "week-1", "week-2", "phases"]
 
 
+def test_the_floor_of_a_step_is_not_that_of_a_baseline_timed_by_the_item() -> None:
+    records = make_records()
+    cases = tuple(msgspec.structs.replace(case, floor_s=1.4e-12) for case in records.analysis.cases)
+    per_item = replace(records, analysis=msgspec.structs.replace(records.analysis, cases=cases))
+    text = render_markdown(make_pages(per_item)[0])
+    assert text.count("Floor of one step at the measured peaks (memory traffic): 600\u00a0µs.") == len(cases)
+
+
 def test_every_section_of_an_index_is_there_in_order_in_html(documents: dict[str, str]) -> None:
     sections = [one["id"] for one in read_html(documents["index"]).all("section") if one.get("class") != "group"]
     assert sections == ORDER

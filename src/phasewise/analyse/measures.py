@@ -58,12 +58,13 @@ def counted(profile: CaseProfile | None, name: str) -> Interval | None:
     return None if profile is None or profile.breakdown is None else _exact(getattr(profile.count, name))
 
 
-def check_number(validation: CaseValidation | None, name: str) -> tuple[float, str] | None:
-    """A number that a check returned, with its unit."""
+def check_number(validation: CaseValidation | None, name: str) -> tuple[Interval, str] | None:
+    """A number that a check returned, with its bounds where it gave some, and its unit."""
     for check in validation.checks if validation is not None else ():
         found = check.numbers.get(name)
         if found is not None and found.value is not None:
-            return found.value, found.unit
+            low, high = (found.value if end is None else end for end in (found.low, found.high))
+            return Interval(estimate=found.value, low=low, high=high), found.unit
     return None
 
 

@@ -211,7 +211,7 @@ def _metric(judged: Judged, target: PlannedTarget, variant: str) -> tuple[Interv
     else:
         number = check_number(shelf.validation(variant, case), target.metric)
         if number is not None:
-            value, unit = Interval(estimate=number[0], low=number[0], high=number[0]), target.unit or number[1]
+            value, unit = number[0], target.unit or number[1]
     return value, "" if value is not None else why, unit
 
 

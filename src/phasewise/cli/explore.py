@@ -18,7 +18,7 @@ from phasewise.model.layout import WORKLOAD_NAME, check_name
 from phasewise.model.stack import default_switches
 from phasewise.records.base import Scalar
 from phasewise.records.errors import PlanError
-from phasewise.records.plan import Kind, VariantPlan
+from phasewise.records.plan import VariantPlan
 
 TEMPLATE = Path(__file__).with_name("template.py")
 CONFIG = """# What to run; the comments in the package's own workflow/config.yaml explain every key.
@@ -49,7 +49,10 @@ def init(folder: Path, name: str) -> None:
 @click.option("--case", help="One case instead of all.")
 @click.option("--set", "changes", multiple=True, metavar="SWITCH=VALUE", help="Change a switch for this try only.")
 def try_variant(workload: str, variant: str, case: str | None, changes: tuple[str, ...]) -> None:
-    """Take one variant through all stages in seconds, outside the graph; nothing is put on record."""
+    """Take one variant through all stages in seconds, outside the graph; nothing is put on record.
+
+    Ends with 1 where the variant crashed in its gate.
+    """
     from phasewise.cli.attempt import attempt, describe_attempt
     from phasewise.plan import plan_runs
 
@@ -65,26 +68,35 @@ def try_variant(workload: str, variant: str, case: str | None, changes: tuple[st
     plans = {plan.variant: plan for plan in planned.variants}
     if variant not in plans:
         raise PlanError(f"try: variant {variant!r} is not planned; choose among {', '.join(plans)}")
-    defaults = default_switches(load_workload(chosen[0].source, layout.root))
-    plan = _change(_choose(plans[variant], case), changes, defaults)
-    plans = {name: _choose(other, case) for name, other in plans.items()} | {variant: plan}
+    loaded = load_workload(chosen[0].source, layout.root)
+    plan = _change(_choose(plans[variant], case), changes, default_switches(loaded))
+    for one in plan.cases:
+        # a workload may refuse a value itself, and then no stage has to start
+        loaded.switches(**one.switches)
+    # of the others, which may lack the case, whatever cases they have
+    plans = {name: _choose(other, case) if _has(other, case) else other for name, other in plans.items()} | {
+        variant: plan
+    }
     with tempfile.TemporaryDirectory() as folder, hold_machine(machine.device):
         found = attempt(plan, plans, planned, machine, layout, Path(folder), commit(layout.root))
     click.echo(describe_attempt(found))
     click.echo("not on record: run the graph to keep a result")
+    if any(gate.failure is not None for gate in found.validation.cases):
+        raise click.exceptions.Exit(1)
+
+
+def _has(plan: VariantPlan, case: str | None) -> bool:
+    return any(planned.case == case for planned in plan.cases)
 
 
 def _choose(plan: VariantPlan, case: str | None) -> VariantPlan:
+    """The plan with this case only, or with all for None; raises PlanError where it lacks the case."""
     if case is None:
         return plan
-    cases = tuple(planned for planned in plan.cases if planned.case == case)
-    if not cases and plan.kind is not Kind.BASELINE:
-        return plan
-    if not cases:
-        raise PlanError(
-            f"try: case {case!r} is unknown; choose among {', '.join(planned.case for planned in plan.cases)}"
-        )
-    return msgspec.structs.replace(plan, cases=cases)
+    if not _has(plan, case):
+        known = ", ".join(planned.case for planned in plan.cases)
+        raise PlanError(f"try: {plan.variant} has no case {case!r}; choose among {known}")
+    return msgspec.structs.replace(plan, cases=tuple(planned for planned in plan.cases if planned.case == case))
 
 
 def _change(plan: VariantPlan, changes: tuple[str, ...], defaults: Mapping[str, Scalar]) -> VariantPlan:

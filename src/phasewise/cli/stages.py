@@ -101,6 +101,7 @@ def validate(workload: str, run: str, variant: str) -> None:
     layout = project_layout()
     story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
     from phasewise.validate import validate_variant
+    from phasewise.validate.events import write_curves
 
     restore(layout, story)
     must_fit(f"validate {variant}", layout, 25 * len(planned.cases))
@@ -114,6 +115,7 @@ def validate(workload: str, run: str, variant: str) -> None:
         hold=partial(hold_machine, story.device, ranks=planned.ranks),
     )
     write(record, layout.records(workload, run, variant) / "validate.json")
+    write_curves(record, layout.captures(workload, run, variant))
     for case in record.cases:
         click.echo(f"{variant} {case.case}: {case.outcome} {case.message}")
 

@@ -1,4 +1,4 @@
-"""Run with a batch as large as memory allows: halved when it runs out, and tried again."""
+"""Run with a batch as large as memory allows: halved when it runs out, or doubled until it does."""
 
 from __future__ import annotations
 
@@ -63,6 +63,42 @@ def run_halving(work: Callable[[int], R], size: int, *, smallest: int = 1) -> Ha
         size = max(size // 2, smallest)
         # only now: while the exception was handled, its frames kept the tensors alive
         _release()
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest batch that fitted; `capped` where the cap itself did, so that it is a lower bound. Every try in order."""
+
+    size: int
+    capped: bool
+    history: tuple[Attempt, ...]
+
+
+def find_largest(work: Callable[[int], object], first: int, most: int) -> Largest:
+    """The largest size at which `work(size)` fits: doubled from `first`, then halved between, to an eighth of the size.
+
+    `most` is tried and not exceeded: whatever else limits a batch, such as time. `work` begins with a clean slate, as for
+    `run_halving`; memory that the last try reserved is given back.
+
+    Raises:
+        DoesNotFit: it ran out of memory at `first` already.
+    """
+    if not 1 <= first <= most:
+        raise ValueError(f"first batch is {first}; use a size from 1 to {most}")
+    history: list[Attempt] = []
+    good, bad = 0, most + 1
+    size = first
+    while good < most and (good == 0 or bad - good > max(good // 8, 1)):
+        history.append(_try(work, size)[1])
+        _release()
+        if history[-1].error and not good:
+            raise DoesNotFit(tuple(history))
+        if history[-1].error:
+            bad = size
+        else:
+            good = size
+        size = min(2 * good, most) if bad > most else (good + bad) // 2
+    return Largest(good, good == most, tuple(history))
 
 
 def _try(work: Callable[[int], R], size: int) -> tuple[tuple[R] | None, Attempt]:

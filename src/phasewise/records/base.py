@@ -36,6 +36,9 @@ class Quantity(Record, frozen=True, kw_only=True):
 
     value: float | None
     unit: str = ""
+    # bounds of a value that was measured several times; None for one that was not
+    low: float | None = None
+    high: float | None = None
 
 
 class Interval(Record, frozen=True, kw_only=True):

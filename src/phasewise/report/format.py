@@ -196,8 +196,11 @@ def rate(value: float | None, unit: str) -> str:
 
 
 def quantity(value: Quantity) -> str:
-    """A number with the unit that its check or finding gave it."""
-    return with_unit(value.value, value.unit)
+    """A number with the unit that its check or finding gave it, and its bounds where it has some."""
+    shown = with_unit(value.value, value.unit)
+    if value.low is None or value.high is None:
+        return shown
+    return f"{shown} [{with_unit(value.low, value.unit)}, {with_unit(value.high, value.unit)}]"
 
 
 def with_unit(value: float | None, unit: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from phasewise import Shape
+from phasewise.records.errors import UserError
 from phasewise.workloads.spectral_node import kernels, program
 from phasewise.workloads.spectral_node.metric import christoffel_tangent
 from phasewise.workloads.spectral_node.phases import Switches
@@ -37,6 +38,12 @@ def test_a_kernel_agrees_with_its_plain_form_in_float64(interpreted, name: str) 
     errors = {key: value for key, value in interpreted.items() if key.startswith(name)}
     assert errors
     assert max(errors.values()) < TOLERANCES[name]
+
+
+def test_an_odd_number_of_steps_is_refused_by_the_coupled_pass() -> None:
+    nothing = torch.zeros(1)
+    with pytest.raises(UserError, match="steps=19 is odd"):
+        kernels.couple(None, nothing, nothing, nothing, steps=19, newton=1)  # type: ignore[arg-type]
 
 
 FLOW = {"HIDDEN": 16}

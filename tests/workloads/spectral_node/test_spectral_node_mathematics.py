@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 
+from phasewise.records.errors import UserError
 from phasewise.workloads.spectral_node import closed, data, lesson, solver, spectral
 from phasewise.workloads.spectral_node.adjoint import adjoint_loss
 from phasewise.workloads.spectral_node.flow import Flow, draw_flow, fold, rate
@@ -32,6 +33,12 @@ def parameters() -> dict[str, torch.Tensor]:
 def problems() -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
     return tuple((2 * torch.rand(2, 20, 1, dtype=torch.float64, generator=generator) - 1).expand(2, 20, 3).unbind(0))
+
+
+@pytest.mark.parametrize("count", [0, 9])
+def test_levels_that_there_are_not_are_refused(count: int) -> None:
+    with pytest.raises(UserError, match=f"levels={count} is not allowed; give 1 to 6"):
+        data.levels(count)
 
 
 def test_tangent_and_curvature_are_autograd_s(parameters) -> None:

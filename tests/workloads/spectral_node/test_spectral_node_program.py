@@ -11,6 +11,7 @@ import torch
 
 from phasewise.model.linear import more_work
 from phasewise.model.workload import Shape, Unsupported
+from phasewise.records.errors import UserError
 from phasewise.records.measure import ScalePoint
 from phasewise.run.bench import Bench
 from phasewise.run.counting import count_work
@@ -106,6 +107,14 @@ def test_what_is_algebra_falls_back_on_nothing_without_a_gpu(case: str, switches
     assert program.build(Switches(**switches), program.make_inputs(case, shape, 0), case, shape, CPU).fallbacks == ()
 
 
+def test_the_declared_bytes_of_training_are_all_that_goes_in_and_out() -> None:
+    shape = workload.cases["train"].tiny
+    inputs = program.make_inputs("train", shape, 0)
+    weights = sum(value.numel() for name, value in inputs.items() if name.startswith(("metric/", "flow/")))
+    ends = shape.levels * (shape.levels - 1) * shape.wavelengths
+    assert program.work("train", shape).bytes == 4 * (3 * weights + inputs["table"].numel() + 3 * weights + ends)
+
+
 def test_a_build_does_not_import_the_compiler() -> None:
     code = """
 import sys
@@ -143,6 +152,13 @@ def test_half_precision_training_counts_its_overflows_and_stays_near() -> None:
     assert worst(built, "train", shape) < 400
     assert int(built.state()["scaler/overflows"]) == 0
     assert float(built.state()["scaler/scale"]) == 2.0**16
+    # as if the scale had grown too far: the step is skipped and counted, and the scale halved
+    high = {name: value.clone() for name, value in built.state().items()} | {"scaler/scale": torch.tensor(2.0**40)}
+    built.load(high)
+    built.step(built.place(inputs))
+    assert int(built.state()["scaler/overflows"]) == 1
+    assert float(built.state()["scaler/scale"]) == 2.0**39
+    assert torch.equal(built.state()["metric/w2"], high["metric/w2"])
 
 
 def test_a_saved_state_resumes_bit_for_bit() -> None:
@@ -208,10 +224,39 @@ def test_scores_of_a_perfect_and_of_a_mean_prediction() -> None:
     assert mean.r2 == 0
 
 
+def test_levels_between_known_ones_and_beyond_them_are_judged_apart() -> None:
+    truth = torch.zeros(4, 3)
+    # worse within, and so much better beyond that a common verdict would be "beats"
+    found, line = torch.tensor([[1.0], [2.0], [2.0], [1.0]]), torch.tensor([[9.0], [1.0], [1.0], [9.0]])
+    within = torch.tensor([False, True, True, False])
+    assert quality.tell_verdicts(found.expand(4, 3), line.expand(4, 3), truth, within) == (
+        "between known concentrations it does not beat linear interpolation: MSE 4 against 1; "
+        "beyond them it beats linear extrapolation: MSE 1 against 81"
+    )
+
+
 def test_every_check_that_the_workload_names_is_a_function() -> None:
     core = {"bitwise-repeatable", "resume", "second-call"}
     for check in workload.checks:
         assert check.name in core or callable(getattr(checks, check.name.replace("-", "_")))
+
+
+@pytest.mark.parametrize(
+    ("switch", "value", "allowed"),
+    [
+        ("form", "closd", "sequential, batched, fused, closed"),
+        ("gamma", "gridd", "difference, tangent, grid, kernel, nodes"),
+        ("difference", "float8", "float64, float32, bfloat16, tf32"),
+        ("newton", "foo", "difference, exact, damped"),
+        ("gradient", "foo", "unrolled, adjoint, closed, fused"),
+        ("autocast", "float17", "'', float16, bfloat16"),
+        ("micro", -1, "give 0 or more"),
+        ("ranks", 0, "give 1 or more"),
+    ],
+)
+def test_a_switch_without_a_meaning_is_refused_by_name(switch: str, value: object, allowed: str) -> None:
+    with pytest.raises(UserError, match=f"^spectral_node: switch {switch}={value!r} is .*{allowed}$"):
+        Switches(**{switch: value})
 
 
 def test_the_story_needs_no_torch() -> None:

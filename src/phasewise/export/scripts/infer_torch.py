@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import importlib
 import json
+import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,14 +19,54 @@ import numpy as np
 import torch
 
 
+class Refused(SystemExit):
+    """What the caller can cure, in one sentence: printed without a traceback, exit code 2."""
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, once the model's hash agrees with it."""
+    if not (folder / "manifest.json").is_file():
+        raise Refused(f"{folder}: there is no manifest.json; copy the whole folder of the export")
     manifest = json.loads((folder / "manifest.json").read_text())
     for file in manifest["files"]:
         path = folder / file["path"]
+        if not path.is_file():
+            raise Refused(f"{path}: the file is missing; copy the whole folder of the export")
         if hashlib.sha256(path.read_bytes()).hexdigest() != file["sha256"]:
-            raise SystemExit(f"{path}: the SHA-256 differs from the one in manifest.json; copy the export again")
+            raise Refused(f"{path}: the SHA-256 differs from the one in manifest.json; copy the export again")
     return manifest
+
+
+def read_inputs(path: Path, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file, once names, dtypes and shapes are those of the manifest."""
+    if not path.is_file():
+        raise Refused(f"{path}: there is no such file; give an .npz with one array for each input of manifest.json")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise Refused(f"{path}: it is no .npz of plain arrays ({error}); write it with numpy.savez") from error
+    for item in manifest["inputs"]:
+        check_array(path, item, arrays)
+    return {item["name"]: arrays[item["name"]] for item in manifest["inputs"]}
+
+
+def check_array(path: Path, item: dict[str, str], arrays: dict[str, np.ndarray]) -> None:
+    """Refuse an array that is missing or not what the model was exported for: some runtimes would read past its end."""
+    name = item["name"]
+    if name not in arrays:
+        raise Refused(f"{path}: there is no array {name!r} among {', '.join(arrays) or 'none'}; add it")
+    # NumPy has no bfloat16
+    dtype = "float32" if item["dtype"] == "bfloat16" else item["dtype"]
+    if str(arrays[name].dtype) != dtype:
+        raise Refused(f"{path}: {name!r} is {arrays[name].dtype}, the export takes {dtype}; cast it")
+    sizes = item["shape"].split(", ") if item["shape"] else []
+    found = arrays[name].shape
+    # `*` stands for any size
+    if len(found) != len(sizes) or any(size not in ("*", str(have)) for size, have in zip(sizes, found, strict=True)):
+        raise Refused(
+            f"{path}: {name!r} is {list(found)}, the export takes [{item['shape']}]; export it for that shape"
+        )
 
 
 def load(folder: Path, manifest: dict[str, Any], threads: int | None = None) -> Callable[..., Any]:
@@ -55,7 +96,7 @@ def refuse_pickle(path: Path) -> None:
             with archive.open(item) as file:
                 saved = file.read(4) == b"PK\x03\x04"
             if samples or saved or any(entry.get("use_pickle", False) for entry in entries):
-                raise SystemExit(f"{path}: {item.filename} holds a pickle, which is not loaded; export the model again")
+                raise Refused(f"{path}: {item.filename} holds a pickle, which is not loaded; export the model again")
 
 
 def place(arrays: dict[str, np.ndarray], manifest: dict[str, Any]) -> list[torch.Tensor]:
@@ -92,10 +133,20 @@ def main() -> None:
     parser.add_argument("inputs", type=Path, help=".npz with one array for each input of manifest.json")
     parser.add_argument("outputs", type=Path, help=".npz to write")
     options = parser.parse_args()
+    try:
+        infer(options)
+    except Refused as error:
+        print(f"infer.py: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def infer(options: argparse.Namespace) -> None:
+    """What `main` says, of parsed options."""
     folder = Path(__file__).resolve().parent
     manifest = read_manifest(folder)
-    with np.load(options.inputs, allow_pickle=False) as file:
-        arrays = {item["name"]: file[item["name"]] for item in manifest["inputs"]}
+    arrays = read_inputs(options.inputs, manifest)
+    if not options.outputs.absolute().parent.is_dir():
+        raise Refused(f"{options.outputs}: there is no such folder; make it first")
     model = load(folder, manifest)
     outputs = read(call(model, place(arrays, manifest)), manifest)
     for name, array in outputs.items():

@@ -184,9 +184,11 @@ def _roofline(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
     peaks = records.machine.peaks if records.machine else None
     figure = draw_roofline(case, work, peaks, f"roofline-{slug(case.case)}")
     blocks: list[Block] = [figure] if figure else []
-    if case.floor_s is not None:
-        kind = f" ({show.clean(case.floor_kind)})" if case.floor_kind else ""
-        blocks.append(Paragraph(f"Floor of one step at the measured peaks{kind}: {show.time(case.floor_s)}."))
+    # the case's own floor is that of the baseline's step, which may be of a single item
+    own = records.of(last_profiled(records, case)[0]).analysed(case.case) or case
+    if own.floor_s is not None:
+        kind = f" ({show.clean(own.floor_kind)})" if own.floor_kind else ""
+        blocks.append(Paragraph(f"Floor of one step at the measured peaks{kind}: {show.time(own.floor_s)}."))
     return tuple(blocks)
 
 

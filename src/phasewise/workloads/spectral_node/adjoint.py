@@ -26,6 +26,7 @@ class _Integral(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, field: Field, solve, steps: int, count: int, *tensors: Tensor):
+        """y(1) by `solve(weights, y(0))`; the first `count` of `tensors` are the weights, the others y(0), each (P, W)."""
         ctx.field, ctx.steps, ctx.count = field, steps, count
         weights, state = tensors[:count], tensors[count:]
         with torch.no_grad():
@@ -35,6 +36,7 @@ class _Integral(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *slopes: Tensor):
+        """Gradients of the weights and of y(0) from those of y(1), in `steps` RK4 steps back: its error is O(1/steps^4)."""
         weights = [weight.detach().requires_grad_() for weight in ctx.saved_tensors[: ctx.count]]
         state = ctx.saved_tensors[ctx.count :]
         size, h = len(state), -1 / ctx.steps

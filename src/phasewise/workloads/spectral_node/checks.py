@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from phasewise import CheckContext, Checked, Quantity, Shape
-from phasewise.kit.batches import run_halving
+from phasewise.kit.batches import find_largest
 from phasewise.workloads.spectral_node import compress, data, lesson, program, quality
 from phasewise.workloads.spectral_node.adjoint import adjoint_loss
 from phasewise.workloads.spectral_node.closed import NODES, look_up, speed_at_nodes
@@ -23,6 +23,8 @@ SINGLE, DOUBLE, COSINE = 1e-5, 1e-10, 0.9999
 CPU = torch.device("cpu")
 # transitions with a tail: more than a block of the largest kernel, one short of five of the others; the reference of 2047 takes a CPU a minute
 TAILED = 639
+# transitions a training step: beyond 600 million trajectories a step is seconds, and no batch of them is of use
+LARGEST = 1 << 20
 
 
 def leave_one_out(context: CheckContext) -> Checked:
@@ -161,12 +163,19 @@ def closed_form_agrees(context: CheckContext) -> Checked:
 
 
 def gradients_agree(context: CheckContext) -> Checked:
-    """Unrolled autograd, the adjoint, the closed form and this variant: cosines of all gradients against 50 RK4 steps."""
-    small = Shape(**dict(context.shape) | {"levels": 3, "wavelengths": 5, "newton": 6})
+    """Unrolled autograd, the adjoint, the closed form and this variant: cosines of all gradients against 50 RK4 steps.
+
+    On a GPU over every transition and wavelength of the case; on a CPU over 6 transitions and 5 wavelengths.
+    """
+    few = {} if context.device.type == "cuda" else {"levels": 3, "wavelengths": 5}
+    small = Shape(**dict(context.shape) | few | {"newton": 6})
     batch = program.make_inputs("train", small, 7)
-    exact = _gradient(lesson.unrolled_loss, small, batch, steps=50)
-    ways = {"adjoint": adjoint_loss, "closed form": lesson.closed_loss, "unrolled": lesson.unrolled_loss}
-    cosines = {name: _cosine(_gradient(loss, small, batch, steps=small.steps), exact) for name, loss in ways.items()}
+    # 50 steps of 18,030 trajectories in float64 would keep 90 GB
+    unrolled = partial(lesson.unrolled_loss, recompute=True)
+    find = partial(_gradient, small=small, batch=batch, device=context.device)
+    exact = find(unrolled, steps=50)
+    ways = {"adjoint": adjoint_loss, "closed form": lesson.closed_loss, "unrolled": unrolled}
+    cosines = {name: _cosine(find(loss, steps=small.steps), exact) for name, loss in ways.items()}
     # this variant's own, from its state after one step, of the shape it was built for
     mine = context.build()
     context.run(mine, context.inputs(0))
@@ -178,22 +187,24 @@ def gradients_agree(context: CheckContext) -> Checked:
     metric = min(float(value.abs().max()) for name, value in mine.state().items() if name.startswith("grad/metric"))
     return Checked(
         passed=worst >= COSINE and metric > 0,
-        message="cosines " + ", ".join(f"{name} {value:.7f}" for name, value in cosines.items()),
+        message=f"{len(lesson.all_pairs(small.levels))} transitions x {small.wavelengths} wavelengths: cosines "
+        + ", ".join(f"{name} {value:.7f}" for name, value in cosines.items()),
         numbers={f"cosine, {name}": Quantity(value=value) for name, value in cosines.items()},
     )
 
 
-def _gradient(loss, small: Shape, batch, *, steps: int) -> dict[str, Tensor]:
+def _gradient(loss, *, small: Shape, batch, device: torch.device, steps: int) -> dict[str, Tensor]:
+    """Gradients of all parameters in float64, computed on `device`, on the CPU."""
     generator = torch.Generator().manual_seed(0)
     drawn = draw_metric((small.first, small.second), generator) | draw_flow(small.wavelengths, generator)
-    weights = {name: value.clone().requires_grad_() for name, value in drawn.items()}
+    weights = {name: value.to(device, copy=True).requires_grad_() for name, value in drawn.items()}
     pairs = lesson.all_pairs(small.levels)
     made = lesson.make_lesson(
         data.levels(small.levels), data.wavelengths(small.wavelengths), pairs, steps=steps, newton=small.newton,
-        dtype=torch.float64, device=CPU,
+        dtype=torch.float64, device=device,
     )  # fmt: skip
-    loss(made, weights, batch["table"], torch.arange(len(pairs)))[0].backward()
-    return {name: weight.grad for name, weight in weights.items()}
+    loss(made, weights, batch["table"].to(device), torch.arange(len(pairs), device=device))[0].backward()
+    return {name: weight.grad.cpu() for name, weight in weights.items()}
 
 
 def _flat(gradients) -> Tensor:
@@ -208,24 +219,51 @@ def _cosine(one, other) -> float:
 
 
 def largest_batch(context: CheckContext) -> Checked:
-    """The automatic batch-size finder: halved until a batch of transitions fits, from 64 times the case's own."""
-    solver = context.build(graph=False)
-    first = context.inputs(0)
-    few = len(first["start"])
-    most = 64 * few if context.device.type == "cuda" else 2 * few
+    """The automatic batch-size finder: a training step, doubled until out of memory, then halved between.
 
-    def work(size: int) -> int:
-        turns = -(-size // few)
-        batch = dict(first) | {
-            name: torch.cat([first[name]] * turns)[:size] for name in ("start", "stop", "absorbance")
-        }
-        return len(context.run(solver, batch)["v0"])
-
-    found = run_halving(work, most, smallest=1)
+    By the closed form under autograd: the fused kernel has all transitions of a wavelength in one program's registers, so a
+    larger batch is for it a matter of micro-batches and not of memory.
+    """
+    batch = context.inputs(0)
+    few = len(batch["order"])
+    most = LARGEST if context.device.type == "cuda" else 4 * few
+    # one micro-batch of whatever `order` holds: transitions drawn with replacement
+    training = context.build(gradient="closed", micro=most, compiled=False, graph=False, streams=False, ranks=1)
+    found = find_largest(
+        lambda size: context.run(training, {**batch, "order": torch.arange(size) % few}), first=few, most=most
+    )
+    least = "at least " if found.capped else ""
+    numbers = {"largest batch (the cap)" if found.capped else "largest batch": Quantity(value=found.size)}
     return Checked(
-        passed=found.result == found.size and found.size >= few,
-        message=f"{found.size} transitions ({found.size * context.shape.wavelengths} trajectories) fit; sizes tried: {len(found.history)}",
-        numbers={"largest batch": Quantity(value=found.size)},
+        passed=found.size >= few,
+        message=f"a training step of {least}{found.size} transitions ({found.size * context.shape.wavelengths} trajectories) "
+        f"fits; sizes tried: {', '.join(str(attempt.size) for attempt in found.history)}",
+        numbers=numbers,
+    )
+
+
+def overflow_is_counted(context: CheckContext) -> Checked:
+    """float16 with a gradient scaler: overflows of ten steps from the document's scale, and of one from a scale far too high."""
+    batch = context.inputs(0)
+    training = context.build(
+        gradient="closed", autocast="float16", fused_adam=False, compiled=False, graph=False, streams=False, ranks=1
+    )
+    for _ in range(10):
+        context.run(training, batch)
+    state = {name: value.clone() for name, value in training.state().items()}
+    usual, weights = int(state["scaler/overflows"]), state["metric/w2"]
+    # float32 reaches 3.4e38, float16 65504: gradients of a loss times this do not exist
+    state["scaler/scale"] = torch.tensor(2.0**40, dtype=torch.float64)
+    training.load(state)
+    context.run(training, batch)
+    after = training.state()
+    forced, scale = int(after["scaler/overflows"]) - usual, float(after["scaler/scale"])
+    stayed = torch.equal(after["metric/w2"], weights)
+    return Checked(
+        passed=forced == 1 and scale == 2.0**39 and stayed,
+        message=f"ten steps from a scale of 2^16: {usual} overflows; one from 2^40: {forced}, the scale fell to {scale:.3g}, "
+        f"weights {'stayed' if stayed else 'moved'}",
+        numbers={"overflows from 2^16": Quantity(value=usual), "overflows from 2^40": Quantity(value=forced)},
     )
 
 

@@ -18,22 +18,41 @@ Parameters = Mapping[str, Tensor]
 GATE = 1e-2
 STUDENT = (8, 8)
 LARGE = "metric/w2"
+SCALE = "metric/w2/scale"
+NAMES = frozenset(
+    [f"metric/{name}" for name in ("w1", "b1", "w2", "b2", "w3", "b3")]
+    + [f"flow/{name}" for name in ("embedding", "w1", "b1", "w2", "b2")]
+)
 # as INT8 it alone leaves 1.06 % at 601 wavelengths: a row has eight numbers, and one rounded badly moves its whole spectrum
 EMBEDDING = "flow/embedding"
 
 
 def quantize(parameters: Parameters) -> tuple[dict[str, Tensor], int]:
-    """The large matrix as INT8 with one scale a row (symmetric), the embedding as float16, put back into floats; and the bytes of all.
+    """The network of `encode`, put back into floats; and the bytes of what is stored."""
+    stored = encode(parameters)
+    return decode(stored), sum(value.numel() * value.element_size() for value in stored.values())
+
+
+def encode(parameters: Parameters) -> dict[str, Tensor]:
+    """The large matrix as INT8 with one scale a row (symmetric), the embedding as float16, the rest as float32.
 
     The input layers stay in float32: they weigh little, and rounding them too doubles the error.
     """
-    matrix, embedding = parameters[LARGE], parameters[EMBEDDING]
-    scale = matrix.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
+    matrix = parameters[LARGE]
+    scale = (matrix.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127).float()
     codes = (matrix / scale).round().clamp(-127, 127).to(torch.int8)
-    halves = embedding.to(torch.float16)
-    found = dict(parameters) | {LARGE: codes.to(matrix.dtype) * scale, EMBEDDING: halves.to(embedding.dtype)}
-    rest = sum(value.numel() for name, value in parameters.items() if name not in (LARGE, EMBEDDING))
-    return found, codes.numel() + 4 * len(scale) + 2 * halves.numel() + 4 * rest
+    return to_single(parameters) | {LARGE: codes, SCALE: scale, EMBEDDING: parameters[EMBEDDING].to(torch.float16)}
+
+
+def decode(stored: Parameters) -> dict[str, Tensor]:
+    """What `encode` or `to_single` gave, in float64."""
+    found = {name: value.double() for name, value in stored.items() if name != SCALE}
+    return found | ({LARGE: found[LARGE] * stored[SCALE].double()} if SCALE in stored else {})
+
+
+def to_single(parameters: Parameters) -> dict[str, Tensor]:
+    """Both networks in float32, contiguous."""
+    return {name: parameters[name].float().contiguous() for name in sorted(NAMES)}
 
 
 def prune(parameters: Parameters, share: float) -> tuple[dict[str, Tensor], int]:

@@ -12,6 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from phasewise.records.errors import UserError
+
 # the user's document: 6 concentrations
 LEVELS_PPB = (0.0, 10.0, 20.0, 30.0, 40.0, 60.0)
 NOISE = 1e-3
@@ -24,7 +26,13 @@ REAL = Path(__file__).parent / "glucose.json"
 
 
 def levels(count: int = len(LEVELS_PPB)) -> Tensor:
-    """The first `count` concentrations, in [-1, 1]."""
+    """The first `count` concentrations, in [-1, 1]: (count,) float64.
+
+    Raises:
+        UserError: there are not so many.
+    """
+    if not 1 <= count <= len(LEVELS_PPB):
+        raise UserError(f"spectral_node: levels={count} is not allowed; give 1 to {len(LEVELS_PPB)}")
     return torch.tensor(LEVELS_PPB[:count], dtype=torch.float64) / 30 - 1
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from phasewise.kit.kernels import is_interpreted, runs_kernels
+from phasewise.records.errors import UserError
 from phasewise.workloads.spectral_node.closed import Tables, couple_closed, look_up, solve_closed
 from phasewise.workloads.spectral_node.flow import HIDDEN, Flow, rate
 from phasewise.workloads.spectral_node.metric import FLOOR, Parameters, christoffel_tangent
@@ -97,7 +98,13 @@ def solve(
 def couple(
     ready: Ready, start: Tensor, stop: Tensor, a: Tensor, *, steps: int, newton: int, launch: Launch = COUPLE
 ) -> tuple[Tensor, Tensor]:
-    """v0 and A(1) as (W, P) by shooting and one coupled pass; a (W, P); `steps` even."""
+    """v0 and A(1) as (W, P) by shooting and one coupled pass; a (W, P).
+
+    Raises:
+        UserError: `steps` is odd, and the pass takes two of them at once.
+    """
+    if steps % 2:
+        raise UserError(f"spectral_node: steps={steps} is odd; the coupled pass takes two at once, give an even number")
     columns, wavelengths = ready.gamma.shape[1], ready.gamma.shape[0]
     if not _fits(ready, start.device):
         v0, _ = solve(ready, start, stop, steps=steps, newton=newton)

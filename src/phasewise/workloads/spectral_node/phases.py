@@ -5,28 +5,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from phasewise import Case, Check, Idea, Needs, Peer, Phase, Risk, Shape, Tolerance, Workload
+from phasewise.records.errors import UserError
 from phasewise.workloads.spectral_node.goals import CONSIDERED, SAME_STEPS, TARGETS
+
+ALLOWED = {
+    "form": ("sequential", "batched", "fused", "closed"),
+    "gamma": ("difference", "tangent", "grid", "kernel", "nodes"),
+    "difference": ("float64", "float32", "bfloat16", "tf32"),
+    "newton": ("difference", "exact", "damped"),
+    "gradient": ("unrolled", "adjoint", "closed", "fused"),
+    "autocast": ("", "float16", "bfloat16"),
+}
 
 
 @dataclass(frozen=True)
 class Switches:
-    """Everything that a phase may change; the defaults are the user's document, one problem at a time."""
+    """Everything that a phase may change; the defaults are the user's document, one problem at a time.
 
-    # sequential, batched, fused or closed: the form of the solver
+    Raises:
+        UserError: a value that no program stands for.
+    """
+
+    # the form of the solver
     form: str = "sequential"
-    # difference, tangent, grid, kernel or nodes: where Gamma comes from
+    # where Gamma comes from
     gamma: str = "difference"
-    # float64, float32, bfloat16 (autocast) or tf32: what the finite difference is evaluated in
+    # what the finite difference is evaluated in; bfloat16 is autocast
     difference: str = "float64"
-    # difference, exact or damped: the slope of Newton's method
+    # the slope of Newton's method
     newton: str = "difference"
     # torch.compile of one integration; training: of what the metric network adds to the fused loss
     compiled: bool = False
     # record the step once, then replay it
     graph: bool = False
-    # training: unrolled, adjoint, closed or fused
+    # training: how gradients reach the parameters
     gradient: str = "unrolled"
-    # training: float16 or bfloat16 autocast of the network; "" for none
+    # training: autocast of the network; "" for none
     autocast: str = ""
     # training: transitions a micro-batch; 0 is all at once
     micro: int = 0
@@ -39,6 +53,18 @@ class Switches:
     # PYTORCH_CUDA_ALLOC_CONF
     allocator: str = ""
     ranks: int = 1
+
+    def __post_init__(self) -> None:
+        for switch, allowed in ALLOWED.items():
+            value = getattr(self, switch)
+            if value not in allowed:
+                words = ", ".join(word or "''" for word in allowed)
+                raise UserError(f"spectral_node: switch {switch}={value!r} is unknown; choose among {words}")
+        for switch, least in (("micro", 0), ("ranks", 1)):
+            if getattr(self, switch) < least:
+                raise UserError(
+                    f"spectral_node: switch {switch}={getattr(self, switch)} is too small; give {least} or more"
+                )
 
 
 def environment(switches: Switches) -> dict[str, str]:
@@ -212,15 +238,16 @@ workload = Workload(
         "relaxed": Tolerance(1e-4, 1e-4, times_baseline=1e4),
     },
     checks=(
-        Check("invariant", when="kept", cases=("solve", "transitions")),
+        Check("invariant", when="kept", cases=("solve", "transitions", "couple")),
         Check("all-transitions", when="final", cases=("transitions",)),
-        Check("closed-form-agrees", when="final", cases=("solve", "couple")),
+        Check("closed-form-agrees", when="final", cases=("solve", "transitions", "couple")),
         Check("gradients-agree", when="final", cases=("train",)),
+        Check("overflow-is-counted", when="final", cases=("train",)),
         Check("resume", when="final", cases=("train",)),
         Check("leave-one-out", when="final", cases=("train",)),
         Check("real-spectra", when="final", cases=("train",)),
         Check("five-hundred-epochs", when="final", cases=("train",)),
-        Check("largest-batch", when="final", cases=("couple",)),
+        Check("largest-batch", when="final", cases=("train",)),
         Check("compressed-holds", when="final", cases=("couple",)),
         Check("bitwise-repeatable", when="final"),
     ),

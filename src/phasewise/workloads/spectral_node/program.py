@@ -10,7 +10,7 @@ from torch import Tensor
 from phasewise import Program, Shape, Unsupported, Work
 from phasewise.workloads.spectral_node import data, kernels
 from phasewise.workloads.spectral_node.closed import NODES, integrate_over_concentration, speed_at_nodes
-from phasewise.workloads.spectral_node.flow import draw_flow, fold, take_flow
+from phasewise.workloads.spectral_node.flow import EMBEDDING, HIDDEN, draw_flow, fold, take_flow
 from phasewise.workloads.spectral_node.lesson import NODES as LESSON_NODES
 from phasewise.workloads.spectral_node.lesson import all_pairs, make_lesson
 from phasewise.workloads.spectral_node.metric import christoffel_tangent, draw_metric, take_metric
@@ -171,7 +171,11 @@ def work(case: str, shape: Shape) -> Work:
         flops = (
             9 * 2 * shape.first * shape.second * LESSON_NODES * shape.wavelengths + 25 * 16 * 4 * shape.steps * items
         )
-        return Work(items=items, flops=flops, bytes=4 * shape.levels * shape.wavelengths, item="trajectories")
+        # each weight with both of Adam's moments goes in and out; the table goes in, A(1) out
+        metric = (2 + 1) * shape.first + (shape.first + 1) * shape.second + shape.second + 1
+        flow = EMBEDDING * shape.wavelengths + HIDDEN * (3 + EMBEDDING + 2) + 1
+        moved = 4 * (6 * (metric + flow) + shape.levels * shape.wavelengths + items)
+        return Work(items=items, flops=flops, bytes=moved, item="trajectories")
     pairs = shape.levels * (shape.levels - 1) if case == "transitions" else shape.pairs
     items = pairs * shape.wavelengths
     if case == "couple":

@@ -44,6 +44,7 @@ class Network(torch.nn.Module):
         return self.loss(self.lesson, self.named(), table, rows)
 
     def named(self) -> dict[str, Tensor]:
+        """The parameters by name, such as "metric/w1"; the tensors themselves, not copies."""
         return dict(zip(self.names, self.weights, strict=True))
 
 
