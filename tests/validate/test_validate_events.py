@@ -29,6 +29,8 @@ def test_a_training_curve_is_written_where_the_captures_go(tmp_path: Path) -> No
     for _ in range(2):
         assert write_curves(make_validation(), tmp_path) == (tmp_path / "train/curves/training",)
     (file,) = (tmp_path / "train/curves/training").iterdir()
+    # not the name of the machine
+    assert file.name == "events.out.tfevents.curve"
     read = accumulator.EventAccumulator(str(file)).Reload()
     assert [(event.step, event.value) for event in read.Scalars("loss")] == [(0, 3.0), (2, 1.0)]
     assert not (tmp_path / "train/curves/spectrum").exists()

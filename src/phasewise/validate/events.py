@@ -7,6 +7,8 @@ from pathlib import Path
 
 from phasewise.records.validate import CheckResult, Validation
 
+# TensorBoard looks for `tfevents`; the writer's own name holds the host's
+NAME = "events.out.tfevents.curve"
 # what a curve that training drew runs over; other charts are spectra or times, which TensorBoard's scalars are not
 OVER = ("epoch", "step")
 
@@ -34,11 +36,11 @@ def _write(path: Path, check: CheckResult) -> None:
     from torch.utils.tensorboard import SummaryWriter
 
     assert check.chart is not None, "only checks with a chart are drawn"
-    # a run that is made anew replaces its curves
-    for old in path.glob("events.out.tfevents.*"):
-        old.unlink()
     with SummaryWriter(str(path)) as writer:
         for line in check.chart.series:
             for x, y in zip(line.x, line.y, strict=True):
                 if y is not None:
                     writer.add_scalar(line.label, y, int(x))
+    (written,) = set(path.glob("events.out.tfevents.*")) - {path / NAME}
+    # in the place of the curves of a run before
+    written.replace(path / NAME)
