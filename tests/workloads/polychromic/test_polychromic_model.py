@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from phasewise.workloads.polychromic import replies, sampling, shared, standalone
-from phasewise.workloads.polychromic.decoder import Decoder
+from phasewise.workloads.polychromic.decoder import Decoder, Launch
 from phasewise.workloads.polychromic.diversity import (
     diversity_broadcast,
     diversity_closed,
@@ -20,7 +20,7 @@ from phasewise.workloads.polychromic.generation import make_generator
 from phasewise.workloads.polychromic.llama import Forward, hidden_states, run_layers
 from phasewise.workloads.polychromic.lora import draw_flat, make_lora, merge
 from phasewise.workloads.polychromic.phases import Switches
-from phasewise.workloads.polychromic.replies import generate_growing, is_live, join_replies, reply_logits
+from phasewise.workloads.polychromic.replies import generate_growing, have_ended, is_live, join_replies, reply_logits
 from phasewise.workloads.polychromic.weights import SMOLLM2, TINY, ModelShape, draw_weights, pack, unpack
 
 CPU = torch.device("cpu")
@@ -53,7 +53,7 @@ def test_every_way_of_generating_gives_the_same_replies(forward: Forward, batch)
     others = (
         generate_growing(forward, *batch, chosen, 3),
         generate_growing(forward, *batch, chosen, 6),
-        shared.generate_shared(forward, buffers, *batch, chosen, sampling.sample, ask_host=True),
+        shared.generate_shared(forward, buffers, *batch, chosen, sampling.sample, stop=have_ended),
         Decoder(merged, SIZES, chosen).generate(*batch),
     )
     for other in others:
@@ -84,9 +84,33 @@ def test_a_loop_ends_early_at_the_model_s_own_end_of_text(
     passes = []
     for module in (shared, replies):
         monkeypatch.setattr(module, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
-    generator = make_generator(Switches(**switches), weights, None, SIZES, sampling.GREEDY, eos)
+    generator = make_generator(Switches(**switches), weights, None, SIZES, sampling.GREEDY, (eos,))
     assert not generator.generate(*batch).tokens_RT[:, :tokens].any()
     assert len(passes) == tokens
+
+
+@torch.no_grad()
+def test_a_user_s_replies_end_between_two_bursts_when_all_of_them_have(batch, monkeypatch) -> None:
+    # all logits are 0, so that the most likely token is the first
+    weights = draw_weights(TINY)
+    weights = replace(weights, norm_D=torch.zeros_like(weights.norm_D))
+    prompts, lengths, _ = batch
+    sizes = replace(SIZES, tokens=20)
+    asked = []
+    decoder = Decoder(weights, sizes, sampling.GREEDY, Launch(burst=8))
+    decoder.generate(
+        prompts, lengths, torch.rand(6, 20), lambda tokens: asked.append(tokens.shape[1]) or len(asked) == 2
+    )
+    assert asked == [1, 9]
+    passes = []
+    monkeypatch.setattr(shared, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
+    for ask, tokens in ((True, 1), (False, 20)):
+        generator = make_generator(
+            Switches(fused_decode=True), weights, None, sizes, sampling.GREEDY, (5, 0), ask_between_bursts=ask
+        )
+        passes.clear()
+        generator.generate(prompts, lengths, torch.rand(6, 20))
+        assert len(passes) == tokens
 
 
 def test_replies_are_joined_to_their_prompts_without_the_padding() -> None:
@@ -94,6 +118,9 @@ def test_replies_are_joined_to_their_prompts_without_the_padding() -> None:
     assert joined.tolist() == [[7, 8, 5, 2, 9, 0]]
     # 5 and the end of text count, what follows does not
     assert live.tolist() == [[False, True, True, False, False]]
+    drawn = torch.tensor([[5, 7, 9]])
+    for ends, counted in (((9,), 3), ((3, 7), 2), ((5, 9), 1), ((), 3)):
+        assert int(join_replies(torch.tensor([[7, 8, 0]]), torch.tensor([2]), drawn, ends)[1].sum()) == counted
 
 
 def test_the_model_is_the_library_s() -> None:

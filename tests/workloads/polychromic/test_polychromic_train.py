@@ -121,6 +121,23 @@ def test_a_wrong_line_is_named_with_what_is_allowed(given, tmp_path: Path, line:
     assert re.search(sentence, done.output)
 
 
+@pytest.mark.parametrize(("known", "ends"), [(3, (3,)), ([1, 3], (1, 3)), ([1, 2], (2, 1))])
+def test_replies_end_where_the_model_says_and_the_tokenizer_chooses_among_its_ends(
+    given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known, ends: tuple[int, ...]
+) -> None:
+    from phasewise.workloads.polychromic import trainer
+
+    model, seen = write_tiny_model(tmp_path / "model", known), []
+    monkeypatch.setattr(
+        trainer, "train_step", lambda parts, _, batch: seen.append((parts.ends, batch)) or {"loss": 0, "quality": 0, "diversity": torch.zeros(1)}
+    )  # fmt: skip
+    call("run", "--model", str(model), *given[2:], *SMALL, "--out", str(tmp_path / "run"), "--steps", "1")
+    ((found, batch),) = seen
+    assert found == ends
+    last = batch["tokens"][0][batch["is_reply"][0].bool()][-1]
+    assert int(last) == ends[0]
+
+
 def test_another_rank_in_the_same_folder_is_refused(given, tmp_path: Path) -> None:
     call("run", *given, *SMALL, "--out", str(tmp_path / "run"), "--steps", "1")
     done = CliRunner().invoke(main, ["run", *given, *SMALL, "--out", str(tmp_path / "run"), "--rank", "4"])

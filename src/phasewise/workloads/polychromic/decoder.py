@@ -84,12 +84,13 @@ class Decoder:
         device = weights.embed_VD.device
         self.forward = Forward(weights=weights, sdpa=True)
         self.buffers = make_buffers(self.forward, sizes)
-        reason = why_not(weights, launch or Launch())
+        self.launch = launch or Launch()
+        reason = why_not(weights, self.launch)
         self.is_plain = bool(reason)
         self.fallbacks: tuple[str, ...] = (reason,) if reason else ()
         if self.is_plain:
             return
-        self.launch = adapt(launch or Launch(), weights, device)
+        self.launch = adapt(self.launch, weights, device)
         self.workspace = make_workspace(weights, sizes, device)
         example = {
             "prompts": torch.zeros(sizes.prompts, sizes.prompt_length, dtype=torch.long, device=device),
@@ -109,8 +110,9 @@ class Decoder:
         buffers = self.buffers
         if self.is_plain:
             return generate_shared(
-                self.forward, buffers, prompts_PS, lengths_P, uniforms_RT, self.sampling, sample, ask_host=False
-            )
+                self.forward, buffers, prompts_PS, lengths_P, uniforms_RT, self.sampling, sample,
+                stop=stop, every=self.launch.burst,
+            )  # fmt: skip
         uniforms = uniforms_RT.to(buffers.uniforms_RT.dtype)
         first_PV = self._begin.call({"prompts": prompts_PS, "lengths": lengths_P, "uniforms": uniforms})
         made = 1

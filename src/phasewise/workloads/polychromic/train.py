@@ -124,6 +124,7 @@ def train(options: dict[str, Any]) -> int:
     parts = trainer.Parts(
         forward=user.forward, lora=user.lora, generate=user.generate, embed=embed, diversity=diversity_closed, update=update,
         micro=options["micro"], together=options["micro"] * options["accumulate"], mode=options["mode"], weight=options["weight"],
+        ends=user.ends,
     )  # fmt: skip
     micro_step = None
     stop = _watch_interrupt()
@@ -199,9 +200,6 @@ def _open(plain: dict[str, Any]) -> tuple[UserModel, list[Example], Any, torch.d
     fast = device.type == "cuda" if plain["dtype"] == "auto" else plain["dtype"] == "bfloat16"
     model = Path(plain["model"])
     tokenizer = AutoTokenizer.from_pretrained(model)
-    end = tokenizer.eos_token_id
-    if end is None:
-        raise UserError(f"model {model}: its tokenizer names no end of text; set eos_token in tokenizer_config.json.")
     sizes = Sizes(
         prompts=plain["micro"] * plain["accumulate"],
         replies=plain["replies"],
@@ -211,10 +209,11 @@ def _open(plain: dict[str, Any]) -> tuple[UserModel, list[Example], Any, torch.d
     user = open_model(
         model, sizes, Sampling(plain["temperature"], plain["top_p"]), device, torch.bfloat16 if fast else torch.float32,
         decode=plain["decode"], rank=plain["rank"], alpha=plain["alpha"], dropout=plain["dropout"],
+        end=tokenizer.eos_token_id,
     )  # fmt: skip
     if plain["encoder"] == "none":
         return user, [], None, device
-    examples = read_examples(Path(plain["data"]), tokenizer, end, plain["length"])
+    examples = read_examples(Path(plain["data"]), tokenizer, user.ends[0], plain["length"])
     return user, examples, open_encoder(plain["encoder"], tokenizer, user, device), device
 
 

@@ -38,8 +38,8 @@ class UserModel:
     forward: Forward | Callable[[Tensor], Tensor]
     lora: Lora
     generate: Callable[[Tensor, Tensor, Tensor], Replies]
-    # the token that ends a reply
-    eos: int
+    # the tokens that end a reply, the one that is learnt first
+    ends: tuple[int, ...]
     # vectors of the tokens (V, D)
     table: Tensor
     # writes the merged model
@@ -49,12 +49,12 @@ class UserModel:
 
 def open_model(
     path: Path, sizes: Sizes, sampling: Sampling, device: torch.device, dtype: torch.dtype, *, decode: str, rank: int, alpha: float,
-    dropout: float,
+    dropout: float, end: int | None,
 ) -> UserModel:  # fmt: skip
-    """`decode`: own (Llama-shaped models) or library (any causal model).
+    """`decode`: own (Llama-shaped models) or library (any causal model). `end`: the tokenizer's end of text, if it names one.
 
     Raises:
-        UserError: the folder is no model, or not Llama-shaped with decode="own".
+        UserError: the folder is no model, not Llama-shaped with decode="own", or nothing ends a text.
     """
     from transformers import AutoModelForCausalLM
 
@@ -64,8 +64,9 @@ def open_model(
         raise UserError(
             f"model {path} cannot be loaded: {str(error).splitlines()[0]}; give a Hugging Face model folder."
         ) from error
+    ends = find_ends(model, end)
     if decode == "library":
-        return _open_library(model, sizes, sampling, device, rank, alpha, dropout)
+        return _open_library(model, sizes, sampling, device, rank, alpha, dropout, ends)
     weights = library.pack_library_model(model).to(device, dtype)
     flat = draw_flat(weights.shape, rank)
     # a fresh adapter changes nothing: B = 0
@@ -74,7 +75,6 @@ def open_model(
         if name.endswith(".B"):
             leaf.data.zero_()
     fast = device.type == "cuda"
-    eos = _end_of_text(model)
     switches = Switches(
         half=dtype is torch.bfloat16,
         sdpa=True,
@@ -83,7 +83,7 @@ def open_model(
         decode_graph=fast,
         fused_decode=fast,
     )
-    generator = make_generator(switches, weights, lora, sizes, sampling, eos)
+    generator = make_generator(switches, weights, lora, sizes, sampling, ends, ask_between_bursts=True)
 
     def export(folder: Path) -> None:
         merged = merge(weights, lora)
@@ -99,7 +99,7 @@ def open_model(
         forward=Forward(weights=weights, lora=lora, sdpa=True, dropout=dropout, joined=joined),
         lora=lora,
         generate=generator.generate,
-        eos=eos,
+        ends=ends,
         table=weights.embed_VD,
         export=export,
         note=note,
@@ -107,8 +107,9 @@ def open_model(
 
 
 def _open_library(
-    model: Any, sizes: Sizes, sampling: Sampling, device: torch.device, rank: int, alpha: float, dropout: float
-) -> UserModel:
+    model: Any, sizes: Sizes, sampling: Sampling, device: torch.device, rank: int, alpha: float, dropout: float,
+    ends: tuple[int, ...],
+) -> UserModel:  # fmt: skip
     """Adapters by PEFT, replies by `generate`, which draws its own random numbers: seeded anew by each step's uniforms."""
     from peft import LoraConfig, get_peft_model
 
@@ -116,7 +117,7 @@ def _open_library(
         model.to(device),
         LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=ALL_LINEAR, task_type="CAUSAL_LM"),
     )
-    lora, eos = _flatten(adapted, rank, alpha), _end_of_text(model)
+    lora = _flatten(adapted, rank, alpha)
 
     def forward(tokens_BS: Tensor) -> Tensor:
         logits = adapted(input_ids=tokens_BS).logits[:, :-1].float()
@@ -133,9 +134,10 @@ def _open_library(
         out = adapted.generate(
             input_ids=left, attention_mask=(at >= 0).long(), num_return_sequences=sizes.replies, do_sample=True,
             temperature=sampling.temperature, top_p=sampling.top_p, top_k=0, max_new_tokens=sizes.tokens,
+            eos_token_id=list(ends), pad_token_id=ends[0],
         )[:, width:]  # fmt: skip
         adapted.train()
-        padded = functional.pad(out, (0, sizes.tokens - out.shape[1]), value=eos)
+        padded = functional.pad(out, (0, sizes.tokens - out.shape[1]), value=ends[0])
         unknown = torch.zeros(padded.shape, device=device)
         return Replies(tokens_RT=padded, log_probabilities_RT=unknown, first_PV=unknown[:, :1])
 
@@ -148,19 +150,31 @@ def _open_library(
         forward=forward,
         lora=lora,
         generate=generate,
-        eos=eos,
+        ends=ends,
         table=model.get_input_embeddings().weight.detach(),
         export=export,
         note="replies by transformers",
     )
 
 
-def _end_of_text(model: Any) -> int:
-    """The first token that ends a text, by the generation settings before the model's; -1 where none does."""
+def find_ends(model: Any, end: int | None) -> tuple[int, ...]:
+    """Every token that ends a text, by the generation settings, else the model's, else the tokenizer's `end`.
+
+    A chat model has several, the end of a turn and that of a text: the one that its tokenizer names comes first, and is what
+    learnt replies end with. A tokenizer whose end the model does not know is passed over.
+
+    Raises:
+        UserError: none of the three names one.
+    """
     found = model.generation_config.eos_token_id
-    found = model.config.eos_token_id if found is None else found
-    first = found[0] if isinstance(found, list) else found
-    return -1 if first is None else int(first)
+    found = getattr(model.config, "eos_token_id", None) if found is None else found
+    found = end if found is None else found
+    if found is None or found == []:
+        raise UserError(
+            "model and tokenizer name no end of text; set eos_token_id in generation_config.json, or eos_token in tokenizer_config.json."
+        )
+    ends = [int(one) for one in found] if isinstance(found, list | tuple) else [int(found)]
+    return tuple(sorted(ends, key=lambda one: one != end))
 
 
 def _flatten(adapted: Any, rank: int, alpha: float) -> Lora:
