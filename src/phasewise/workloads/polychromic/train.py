@@ -10,7 +10,6 @@ optimizer, `OUT/options.json` what the run was started with.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shutil
@@ -29,17 +28,17 @@ from phasewise.workloads.polychromic import trainer
 from phasewise.workloads.polychromic.diversity import diversity_closed
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import ALPHA, RANK
+from phasewise.workloads.polychromic.run_folder import CHECKPOINT, LOG, OPTIONS, remember, resume, save
 from phasewise.workloads.polychromic.sampling import Sampling
 from phasewise.workloads.polychromic.shared import Sizes
 from phasewise.workloads.polychromic.texts import Example, choose_batch, make_batch, read_examples
 from phasewise.workloads.polychromic.update import LEARNING_RATE, make_update
-from phasewise.workloads.polychromic.users import UserModel, open_encoder, open_model
+from phasewise.workloads.polychromic.user_parts import Tuning, UserModel
+from phasewise.workloads.polychromic.users import open_model
+from phasewise.workloads.polychromic.users_encoder import open_encoder
 
-CHECKPOINT, OPTIONS, LOG = "checkpoint.pt", "options.json", "log.jsonl"
 # of the document's schedule
 WARMUP_SHARE = 0.03
-# options that may differ between a run and its resumption
-FREE = ("steps", "save_every", "device")
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -117,10 +116,10 @@ def train(options: dict[str, Any]) -> int:
     """Steps done in all."""
     out: Path = options["out"]
     out.mkdir(parents=True, exist_ok=True)
-    plain = _remember(options, out)
+    plain = remember(options, out)
     user, examples, embed, device = _open(plain)
     update = make_update(user.lora, flat=True, rate=options["rate"])
-    done = _resume(update, out)
+    done = resume(update, out)
     parts = trainer.Parts(
         forward=user.forward, lora=user.lora, generate=user.generate, embed=embed, diversity=diversity_closed, update=update,
         micro=options["micro"], together=options["micro"] * options["accumulate"], mode=options["mode"], weight=options["weight"],
@@ -149,7 +148,7 @@ def train(options: dict[str, Any]) -> int:
             log.write(json.dumps(line) + "\n")
         done = step + 1
         if done % options["save_every"] == 0 or done == options["steps"] or stop():
-            _save(update, done, out)
+            save(update, done, out)
             click.echo(f"step {done}: loss {line['loss']:.4f}, diversity {line['diversity']:.4f}, saved")
         if stop():
             click.echo("stopped; the same command goes on from here")
@@ -208,49 +207,13 @@ def _open(plain: dict[str, Any]) -> tuple[UserModel, list[Example], Any, torch.d
     )
     user = open_model(
         model, sizes, Sampling(plain["temperature"], plain["top_p"]), device, torch.bfloat16 if fast else torch.float32,
-        decode=plain["decode"], rank=plain["rank"], alpha=plain["alpha"], dropout=plain["dropout"],
-        end=tokenizer.eos_token_id,
+        Tuning(rank=plain["rank"], alpha=plain["alpha"], dropout=plain["dropout"]),
+        decode=plain["decode"], end=tokenizer.eos_token_id,
     )  # fmt: skip
     if plain["encoder"] == "none":
         return user, [], None, device
     examples = read_examples(Path(plain["data"]), tokenizer, user.ends[0], plain["length"])
     return user, examples, open_encoder(plain["encoder"], tokenizer, user, device), device
-
-
-def _remember(options: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Write the options down, or compare them with those that the run was started with."""
-    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items() if name != "out"}
-    plain["data_sha256"] = hashlib.sha256(Path(plain["data"]).read_bytes()).hexdigest()
-    if (out / CHECKPOINT).exists():
-        before = json.loads((out / OPTIONS).read_text())
-        for name, value in plain.items():
-            if name not in FREE and before.get(name) != value:
-                raise UserError(
-                    f"{out} was started with {name} {before.get(name)!r}, now it is {value!r}; use the same, or another --out."
-                )
-    (out / OPTIONS).write_text(json.dumps(plain, indent=1) + "\n")
-    return plain
-
-
-def _resume(update: Any, out: Path) -> int:
-    """Load the checkpoint and cut the log to it; the number of steps done."""
-    if not (out / CHECKPOINT).exists():
-        (out / LOG).unlink(missing_ok=True)
-        return 0
-    saved = torch.load(out / CHECKPOINT, weights_only=True)
-    update.load(saved)
-    done = int(saved["done"])
-    lines = (out / LOG).read_text().splitlines()[:done]
-    (out / LOG).write_text("".join(f"{line}\n" for line in lines))
-    return done
-
-
-def _save(update: Any, done: int, out: Path) -> None:
-    state = {name: tensor.cpu() for name, tensor in update.state().items() if not name.startswith("grad/")}
-    part = out / f"{CHECKPOINT}.part"
-    torch.save({**state, "done": torch.tensor(done)}, part)
-    # a killed run never leaves half a checkpoint
-    part.replace(out / CHECKPOINT)
 
 
 def _watch_interrupt() -> Any:
