@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic import replies, sampling, shared, standalone
 from phasewise.workloads.polychromic.decoder import Decoder, Launch
 from phasewise.workloads.polychromic.diversity import (
@@ -150,6 +151,32 @@ def test_packing_and_unpacking_are_inverse() -> None:
     encoder = draw_encoder(TINY_ENCODER)
     again = pack_encoder(TINY_ENCODER, unpack_encoder(encoder))
     assert all(torch.equal(getattr(again, name), tensor) for name, tensor in vars(encoder).items() if name != "shape")
+
+
+@pytest.mark.parametrize(
+    "odd", [{"attention_bias": True}, {"mlp_bias": True}, {"hidden_act": "gelu"}, {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}]
+)  # fmt: skip
+def test_a_llama_with_other_layers_is_sent_to_its_library(odd: dict) -> None:
+    transformers = pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
+    from phasewise.workloads.polychromic.library import read_shape
+
+    assert read_shape(transformers.LlamaConfig()).heads == 32
+    with pytest.raises(UserError, match="use --decode library"):
+        read_shape(transformers.LlamaConfig(**odd))
+
+
+def test_tensors_that_a_llama_has_not_are_refused() -> None:
+    state = unpack(draw_weights(TINY))
+    # both are in files of plain Llamas
+    state |= {"lm_head.weight": state["model.embed_tokens.weight"]}
+    state |= {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.zeros(8)}
+    pack(TINY, state)
+    with pytest.raises(
+        UserError, match=r"has, .* 1 tensors, model.layers.0.self_attn.q_proj.bias .* use --decode library"
+    ):
+        pack(TINY, state | {"model.layers.0.self_attn.q_proj.bias": torch.zeros(48)})
+    with pytest.raises(UserError, match=r"lacks 1 tensors, model.norm.weight"):
+        pack(TINY, {name: tensor for name, tensor in state.items() if name != "model.norm.weight"})
 
 
 def test_the_encoder_is_the_library_s() -> None:
