@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
+from torch.utils.checkpoint import checkpoint
 
 pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
 pytest.importorskip("safetensors", reason="needs safetensors (pip install safetensors)")
 
+from phasewise.records.errors import UserError
+from phasewise.workloads.polychromic.run_folder import remember
 from phasewise.workloads.polychromic.train import main, schedule
 from workloads.polychromic.tiny_model import write_examples, write_tiny_model
 
@@ -99,12 +102,27 @@ def test_on_a_gpu_a_run_without_dropout_learns_as_one_on_a_cpu_does(given, tmp_p
         assert found["quality"] == pytest.approx(exact["quality"], rel=1e-3)
 
 
-def test_any_causal_model_trains_through_its_library(given, tmp_path: Path) -> None:
+def test_any_causal_model_trains_through_its_library_and_again_the_same(given, tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="needs peft (pip install peft)")
-    output = call("run", *given, *SMALL, "--out", str(tmp_path / "run"), "--steps", "2", "--decode", "library")
+    options = (*given, *SMALL, "--steps", "2", "--decode", "library", "--dropout", "0")
+    output = call("run", *options, "--out", str(tmp_path / "run"))
     assert "replies by transformers" in output
+    torch.manual_seed(99)
+    call("run", *options, "--out", str(tmp_path / "again"), "--checkpointing")
+    assert read_log(tmp_path / "run") == read_log(tmp_path / "again")
     call("export", "--out", str(tmp_path / "run"), "--into", str(tmp_path / "export"))
     assert (tmp_path / "export" / "model.safetensors").exists()
+
+
+def test_checkpointing_changes_the_memory_only(given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from phasewise.workloads.polychromic import llama
+
+    again = []
+    monkeypatch.setattr(llama, "checkpoint", lambda *all_of_it, **how: again.append(1) or checkpoint(*all_of_it, **how))
+    for name, option in (("without", ()), ("with", ("--checkpointing",))):
+        call("run", *given, *SMALL, "--steps", "2", "--out", str(tmp_path / name), *option)
+        assert bool(again) == bool(option)
+    assert read_log(tmp_path / "with") == read_log(tmp_path / "without")
 
 
 @pytest.mark.parametrize(
@@ -136,6 +154,63 @@ def test_replies_end_where_the_model_says_and_the_tokenizer_chooses_among_its_en
     assert found == ends
     last = batch["tokens"][0][batch["is_reply"][0].bool()][-1]
     assert int(last) == ends[0]
+
+
+def refuse(*arguments: str) -> str:
+    """The sentence of a command that a user can cure."""
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2, done.output
+    return done.output
+
+
+def test_what_is_missing_is_said_in_a_sentence(given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (tmp_path / "empty").mkdir()
+    end = (*SMALL, "--out", str(tmp_path / "run"))
+    assert "tokenizer cannot be loaded" in refuse("run", "--model", str(tmp_path / "empty"), *given[2:], *end)
+    assert "torch finds no NVIDIA GPU" in refuse("run", *given, *end, "--device", "cuda")
+    assert "8192 positions, and 9000 tokens are wanted" in refuse("run", *given, *end, "--length", "9000")
+    for option in ("--weight", "--rate", "--alpha", "--dropout", "--temperature", "--top-p"):
+        assert "no finite number" in refuse("run", *given, *end, option, "nan")
+
+
+def test_a_checkpoint_that_is_not_whole_is_named(given, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    call("run", *given, *SMALL, "--out", str(out), "--steps", "1")
+    again = ("run", *given, *SMALL, "--out", str(out), "--steps", "2")
+    options, whole = (out / "options.json").read_text(), (out / "checkpoint.pt").read_bytes()
+    (out / "options.json").unlink()
+    assert "options.json cannot be read" in refuse(*again)
+    assert "options.json cannot be read" in refuse("export", "--out", str(out), "--into", str(tmp_path / "export"))
+    (out / "options.json").write_text(options)
+    for part in (whole[:5000], b"", b"text"):
+        (out / "checkpoint.pt").write_bytes(part)
+        assert "is cut off, or no checkpoint" in refuse(*again)
+    (out / "checkpoint.pt").unlink()
+    assert "has 1 steps, of which 0 were saved" in call(*again)
+    assert "nothing to do: 2 steps are done and --steps is 1" in call(*again, "--steps", "1")
+
+
+def test_what_a_run_was_started_with_does_not_depend_on_where_it_is_read(
+    given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(given[1]).parent)
+    options = {"model": Path("model"), "data": Path("data.jsonl"), "encoder": "own", "dtype": "auto", "out": tmp_path}
+    assert remember(options, tmp_path, torch.device("cuda"))["dtype"] == "bfloat16"
+    (tmp_path / "checkpoint.pt").touch()
+    monkeypatch.chdir(tmp_path)
+    again = {**options, "model": Path(given[1]), "data": Path(given[3])}
+    kept = remember(again, tmp_path, torch.device("cpu"))
+    assert (kept["dtype"], kept["model"]) == ("bfloat16", given[1])
+    with pytest.raises(UserError, match="was started with dtype 'bfloat16', now it is 'float32'"):
+        remember({**again, "dtype": "float32"}, tmp_path, torch.device("cpu"))
+
+
+def test_adapters_that_are_lost_are_not_saved(given, tmp_path: Path) -> None:
+    assert "the adapters are lost" in refuse(
+        "run", *given, *SMALL, "--out", str(tmp_path), "--rate", "1e38", "--steps", "4", "--save-every", "9"
+    )
+    assert not (tmp_path / "checkpoint.pt").exists()
 
 
 def test_another_rank_in_the_same_folder_is_refused(given, tmp_path: Path) -> None:

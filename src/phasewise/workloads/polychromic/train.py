@@ -28,12 +28,12 @@ from phasewise.workloads.polychromic import trainer
 from phasewise.workloads.polychromic.diversity import diversity_closed
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import ALPHA, RANK
-from phasewise.workloads.polychromic.run_folder import CHECKPOINT, LOG, OPTIONS, remember, resume, save
+from phasewise.workloads.polychromic.run_folder import LOG, load_checkpoint, read_options, remember, resume, save
 from phasewise.workloads.polychromic.sampling import Sampling
 from phasewise.workloads.polychromic.shared import Sizes
-from phasewise.workloads.polychromic.texts import Example, choose_batch, make_batch, read_examples
+from phasewise.workloads.polychromic.texts import choose_batch, make_batch, read_examples
 from phasewise.workloads.polychromic.update import LEARNING_RATE, make_update
-from phasewise.workloads.polychromic.user_parts import Tuning, UserModel
+from phasewise.workloads.polychromic.user_parts import Tuning, UserModel, open_tokenizer
 from phasewise.workloads.polychromic.users import open_model
 from phasewise.workloads.polychromic.users_encoder import open_encoder
 
@@ -46,6 +46,18 @@ TOKENIZER_FILES = (
     "chat_template.jinja",
     "tokenizer.model",
 )
+
+
+class Finite(click.FloatRange):
+    """A number that is neither infinite nor nan, of which a range alone says nothing."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return found
 
 
 @click.group()
@@ -78,13 +90,13 @@ def main() -> None:
     help="most tokens of a prompt that is replied to",
 )
 @click.option("--mode", type=click.Choice(("set_pg", "faithful")), default="set_pg", show_default=True)
-@click.option("--weight", type=float, default=trainer.LAMBDA, show_default=True, help="of the diversity")
-@click.option("--rate", type=float, default=LEARNING_RATE, show_default=True, help="learning rate")
+@click.option("--weight", type=Finite(), default=trainer.LAMBDA, show_default=True, help="of the diversity")
+@click.option("--rate", type=Finite(0), default=LEARNING_RATE, show_default=True, help="learning rate")
 @click.option("--rank", type=click.IntRange(1), default=RANK, show_default=True, help="of the adapters")
-@click.option("--alpha", type=float, default=ALPHA, show_default=True)
-@click.option("--dropout", type=click.FloatRange(0, 1, max_open=True), default=0.1, show_default=True)
-@click.option("--temperature", type=click.FloatRange(0, min_open=True), default=0.9, show_default=True)
-@click.option("--top-p", type=click.FloatRange(0, 1), default=0.9, show_default=True)
+@click.option("--alpha", type=Finite(), default=ALPHA, show_default=True)
+@click.option("--dropout", type=Finite(0, 1, max_open=True), default=0.1, show_default=True)
+@click.option("--temperature", type=Finite(0, min_open=True), default=0.9, show_default=True)
+@click.option("--top-p", type=Finite(0, 1), default=0.9, show_default=True)
 @click.option("--encoder", default="minilm", show_default=True, help="minilm, own, or the folder of a BERT encoder")
 @click.option(
     "--decode",
@@ -95,6 +107,11 @@ def main() -> None:
 )
 @click.option("--dtype", type=click.Choice(("auto", "float32", "bfloat16")), default="auto", show_default=True)
 @click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True)
+@click.option(
+    "--checkpointing",
+    is_flag=True,
+    help="compute layers again in the backward pass: less memory, about a third more time",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--save-every", type=click.IntRange(1), default=50, show_default=True, help="steps between checkpoints")
 def run(**options: Any) -> None:
@@ -116,10 +133,13 @@ def train(options: dict[str, Any]) -> int:
     """Steps done in all."""
     out: Path = options["out"]
     out.mkdir(parents=True, exist_ok=True)
-    plain = remember(options, out)
-    user, examples, embed, device = _open(plain)
+    device = choose_device(options["device"])
+    plain = remember(options, out, device)
+    user, tokenizer = _open(plain, device)
+    examples = read_examples(Path(plain["data"]), tokenizer, user.ends[0], plain["length"])
+    embed = open_encoder(plain["encoder"], tokenizer, user, device)
     update = make_update(user.lora, flat=True, rate=options["rate"])
-    done = resume(update, out)
+    done = resume(update, out, click.echo)
     parts = trainer.Parts(
         forward=user.forward, lora=user.lora, generate=user.generate, embed=embed, diversity=diversity_closed, update=update,
         micro=options["micro"], together=options["micro"] * options["accumulate"], mode=options["mode"], weight=options["weight"],
@@ -128,6 +148,8 @@ def train(options: dict[str, Any]) -> int:
     micro_step = None
     stop = _watch_interrupt()
     click.echo(f"{len(examples)} examples, from step {done}, {user.note}")
+    if done >= options["steps"]:
+        click.echo(f"nothing to do: {done} steps are done and --steps is {options['steps']}; give more to go on.")
     for step in range(done, options["steps"]):
         started = time.perf_counter()
         update.set_rate(schedule(step, options["steps"], options["rate"]))
@@ -144,6 +166,11 @@ def train(options: dict[str, Any]) -> int:
         result = trainer.train_step(parts, micro_step, placed)
         line = {"step": step, "loss": float(result["loss"]), "quality": float(result["quality"])}
         line |= {"diversity": float(result["diversity"].mean()), "seconds": time.perf_counter() - started}
+        if not math.isfinite(line["loss"]) or not bool(user.lora.flat.isfinite().all()):
+            raise UserError(
+                f"step {step}: the loss is {line['loss']} and the adapters are lost; they are not saved, the last checkpoint stays. "
+                "Use a smaller --rate in another --out."
+            )
         with (out / LOG).open("a") as log:
             log.write(json.dumps(line) + "\n")
         done = step + 1
@@ -178,11 +205,9 @@ def schedule(step: int, steps: int, rate: float) -> float:
 
 def export_run(out: Path, into: Path) -> None:
     """The merged model of the last checkpoint in `out`."""
-    if not (out / CHECKPOINT).exists() or not (out / OPTIONS).exists():
-        raise UserError(f"--out {out} holds no checkpoint; run the training first.")
-    plain = json.loads((out / OPTIONS).read_text())
-    user, _, _, _ = _open({**plain, "device": "cpu", "encoder": "none"})
-    user.lora.copy_from(torch.load(out / CHECKPOINT, weights_only=True)["lora"])
+    saved, plain = load_checkpoint(out), read_options(out)
+    user, _ = _open(plain, torch.device("cpu"))
+    user.lora.copy_from(saved["lora"])
     into.mkdir(parents=True, exist_ok=True)
     user.export(into)
     for name in TOKENIZER_FILES:
@@ -191,14 +216,22 @@ def export_run(out: Path, into: Path) -> None:
     click.echo(f"wrote {', '.join(sorted(path.name for path in into.iterdir()))}")
 
 
-def _open(plain: dict[str, Any]) -> tuple[UserModel, list[Example], Any, torch.device]:
-    from transformers import AutoTokenizer
+def choose_device(wanted: str) -> torch.device:
+    """The GPU where there is one, unless `wanted` says which.
 
-    wanted = plain["device"]
-    device = torch.device("cuda" if wanted == "cuda" or (wanted == "auto" and torch.cuda.is_available()) else "cpu")
-    fast = device.type == "cuda" if plain["dtype"] == "auto" else plain["dtype"] == "bfloat16"
+    Raises:
+        UserError: cuda is wanted, and there is none.
+    """
+    found = torch.cuda.is_available()
+    if wanted == "cuda" and not found:
+        raise UserError("--device cuda: torch finds no NVIDIA GPU here; use --device cpu, or install torch for CUDA.")
+    return torch.device("cuda" if found and wanted != "cpu" else "cpu")
+
+
+def _open(plain: dict[str, Any], device: torch.device) -> tuple[UserModel, Any]:
+    """The model with its adapters, and its tokenizer."""
     model = Path(plain["model"])
-    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer = open_tokenizer(model)
     sizes = Sizes(
         prompts=plain["micro"] * plain["accumulate"],
         replies=plain["replies"],
@@ -206,14 +239,12 @@ def _open(plain: dict[str, Any]) -> tuple[UserModel, list[Example], Any, torch.d
         tokens=plain["tokens"],
     )
     user = open_model(
-        model, sizes, Sampling(plain["temperature"], plain["top_p"]), device, torch.bfloat16 if fast else torch.float32,
-        Tuning(rank=plain["rank"], alpha=plain["alpha"], dropout=plain["dropout"]),
-        decode=plain["decode"], end=tokenizer.eos_token_id,
+        model, sizes, Sampling(plain["temperature"], plain["top_p"]), device, torch.bfloat16 if plain["dtype"] == "bfloat16" else torch.float32,
+        Tuning(rank=plain["rank"], alpha=plain["alpha"], dropout=plain["dropout"], seed=plain["seed"],
+            checkpointing=plain.get("checkpointing", False)),
+        decode=plain["decode"], end=tokenizer.eos_token_id, length=plain["length"],
     )  # fmt: skip
-    if plain["encoder"] == "none":
-        return user, [], None, device
-    examples = read_examples(Path(plain["data"]), tokenizer, user.ends[0], plain["length"])
-    return user, examples, open_encoder(plain["encoder"], tokenizer, user, device), device
+    return user, tokenizer
 
 
 def _watch_interrupt() -> Any:

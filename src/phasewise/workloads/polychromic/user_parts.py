@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from torch import Tensor
@@ -61,3 +62,33 @@ def find_ends(model: Any, end: int | None) -> tuple[int, ...]:
         )
     ends = [int(one) for one in found] if isinstance(found, list | tuple) else [int(found)]
     return tuple(sorted(ends, key=lambda one: one != end))
+
+
+def open_tokenizer(path: Path) -> Any:
+    """The tokenizer beside a model.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"model {path}: its tokenizer cannot be loaded ({shorten(str(error), 100)}); "
+            "give a Hugging Face model folder with tokenizer.json."
+        ) from error
+
+
+def refuse_long(model: Any, tokens: int) -> None:
+    """A model was trained for so many positions; some have a table of them, whose end is an error in the middle of a step.
+
+    Raises:
+        UserError: it has fewer than `tokens`.
+    """
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is not None and positions < tokens:
+        raise UserError(
+            f"the model has {positions} positions, and {tokens} tokens are wanted; give --length, and --prompt plus --tokens, of at most {positions}."
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import shorten
 
 import torch
 
@@ -17,32 +18,36 @@ from phasewise.workloads.polychromic.lora import draw_flat, make_lora, merge
 from phasewise.workloads.polychromic.phases import Switches
 from phasewise.workloads.polychromic.sampling import Sampling
 from phasewise.workloads.polychromic.shared import Sizes
-from phasewise.workloads.polychromic.user_parts import Tuning, UserModel, find_ends
+from phasewise.workloads.polychromic.user_parts import Tuning, UserModel, find_ends, refuse_long
 from phasewise.workloads.polychromic.users_library import open_library
 
 
 def open_model(
     path: Path, sizes: Sizes, sampling: Sampling, device: torch.device, dtype: torch.dtype, tuning: Tuning, *,
-    decode: str, end: int | None,
+    decode: str, end: int | None, length: int,
 ) -> UserModel:  # fmt: skip
     """`decode`: own (Llama-shaped models) or library (any causal model). `end`: the tokenizer's end of text, if it names one.
+    `length`: tokens of the longest example.
 
     Raises:
-        UserError: the folder is no model, not Llama-shaped with decode="own", or nothing ends a text.
+        UserError: the folder is no model, not Llama-shaped with decode="own", has fewer positions than tokens are wanted, or nothing
+            ends a text.
     """
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     try:
         model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(
-            f"model {path} cannot be loaded: {str(error).splitlines()[0]}; give a Hugging Face model folder."
+            f"model {path} cannot be loaded: {shorten(str(error), 100)}; give a Hugging Face model folder."
         ) from error
+    refuse_long(model, max(length, sizes.prompt_length + sizes.tokens))
     ends = find_ends(model, end)
     if decode == "library":
         return open_library(model, sizes, sampling, device, tuning, ends)
     weights = library.pack_library_model(model).to(device, dtype)
-    flat = draw_flat(weights.shape, tuning.rank)
+    flat = draw_flat(weights.shape, tuning.rank, tuning.seed + 1)
     # a fresh adapter changes nothing: B = 0
     lora = make_lora(weights.shape, flat, device, torch.float32, rank=tuning.rank, alpha=tuning.alpha)
     for name, leaf in lora.leaves.items():
@@ -68,9 +73,16 @@ def open_model(
         torch.export.save(exported, folder / "next_token.pt2")
 
     note = "; ".join(generator.fallbacks) or "own decode loop"
-    joined = None if tuning.dropout or why_not_fused(switches, weights) else join(weights, lora)
+    joined = None if tuning.dropout or tuning.checkpointing or why_not_fused(switches, weights) else join(weights, lora)
     return UserModel(
-        forward=Forward(weights=weights, lora=lora, sdpa=True, dropout=tuning.dropout, joined=joined),
+        forward=Forward(
+            weights=weights,
+            lora=lora,
+            sdpa=True,
+            dropout=tuning.dropout,
+            checkpointing=tuning.checkpointing,
+            joined=joined,
+        ),
         lora=lora,
         generate=generator.generate,
         ends=ends,

@@ -25,6 +25,10 @@ def open_library(
     """Replies by `generate`, which draws its own random numbers: seeded anew by each step's uniforms."""
     from peft import LoraConfig, get_peft_model
 
+    # PEFT draws the adapters' first values from torch's own generator
+    torch.manual_seed(tuning.seed)
+    if tuning.checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     adapted = get_peft_model(
         model.to(device),
         LoraConfig(
