@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from phasewise.records.errors import UserError
-from phasewise.workloads.polychromic.encoder import EncoderShape, encode, pack_encoder
+from phasewise.workloads.polychromic.encoder import EncoderShape, EncoderWeights, encode, pack_encoder
 from phasewise.workloads.polychromic.user_parts import UserModel
 
 
@@ -39,15 +39,9 @@ def open_encoder(
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
 
-    config = json.loads((folder / "config.json").read_text())
-    shape = EncoderShape(
-        layers=config["num_hidden_layers"], width=config["hidden_size"], heads=config["num_attention_heads"],
-        inner=config["intermediate_size"], vocabulary=config["vocab_size"], positions=config["max_position_embeddings"],
-        epsilon=config["layer_norm_eps"],
-    )  # fmt: skip
-    weights = pack_encoder(shape, load_file(folder / "model.safetensors")).to(device, torch.float32)
+    weights = _read_bert(folder, load_file(folder / "model.safetensors")).to(device, torch.float32)
     pieces = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    pieces.enable_truncation(min(256, shape.positions))
+    pieces.enable_truncation(min(256, weights.shape.positions))
     pieces.enable_padding()
 
     def embed_text(tokens_RT: Tensor, live_RT: Tensor) -> Tensor:
@@ -61,6 +55,27 @@ def open_encoder(
         return encode(weights, ids, lengths, sdpa=True)
 
     return embed_text
+
+
+def _read_bert(folder: Path, state: Mapping[str, Tensor]) -> EncoderWeights:
+    """A BertModel's weights; some files have its name before every tensor's."""
+    cure = f"--encoder {folder}: %s; give the folder of a BERT encoder, minilm, or own."
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except ValueError as error:
+        raise UserError(cure % f"its config.json is no JSON ({error})") from error
+    for name, allowed in (("model_type", "bert"), ("hidden_act", "gelu"), ("position_embedding_type", "absolute")):
+        if config.get(name, allowed) != allowed:
+            raise UserError(cure % f"its {name} is {config[name]!r}, not {allowed!r}")
+    try:
+        shape = EncoderShape(
+            layers=config["num_hidden_layers"], width=config["hidden_size"], heads=config["num_attention_heads"],
+            inner=config["intermediate_size"], vocabulary=config["vocab_size"], positions=config["max_position_embeddings"],
+            epsilon=config["layer_norm_eps"],
+        )  # fmt: skip
+        return pack_encoder(shape, {name.removeprefix("bert."): tensor for name, tensor in state.items()})
+    except KeyError as error:
+        raise UserError(cure % f"it lacks {error}, which a BERT has") from error
 
 
 def _find_encoder(name: str) -> Path:
