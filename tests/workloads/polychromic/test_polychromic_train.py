@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from click.testing import CliRunner
 from torch.utils.checkpoint import checkpoint
 
 pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
@@ -19,13 +18,10 @@ pytest.importorskip("safetensors", reason="needs safetensors (pip install safete
 
 from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic.run_folder import remember
-from phasewise.workloads.polychromic.train import main, schedule
+from phasewise.workloads.polychromic.texts import read_examples
+from phasewise.workloads.polychromic.train import schedule
+from workloads.polychromic.commands import SMALL, call, read_log
 from workloads.polychromic.tiny_model import write_examples, write_tiny_model
-
-SMALL = (
-    "--micro", "2", "--accumulate", "1", "--tokens", "4", "--length", "16", "--prompt", "6", "--encoder", "own",
-    "--save-every", "2", "--rate", "1e-3", "--device", "cpu",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +29,6 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     folder = tmp_path_factory.mktemp("given")
     model, data = write_tiny_model(folder / "model"), write_examples(folder / "data.jsonl")
     return "--model", str(model), "--data", str(data)
-
-
-def call(*arguments: str) -> str:
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def read_log(out: Path) -> list[dict]:
-    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
 
 
 def test_a_run_in_two_parts_is_the_run_in_one_and_exports_a_model_that_the_library_reads(given, tmp_path: Path) -> None:
@@ -125,20 +110,6 @@ def test_checkpointing_changes_the_memory_only(given, tmp_path: Path, monkeypatc
     assert read_log(tmp_path / "with") == read_log(tmp_path / "without")
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [("{", "line 2: it is no JSON"), ('{"text": "x"}', 'line 2: found .*; write {"prompt"'), ('{"messages": [{"content": "a"}, {"content": "b"}]}', "no chat template")],
-)  # fmt: skip
-def test_a_wrong_line_is_named_with_what_is_allowed(given, tmp_path: Path, line: str, sentence: str) -> None:
-    data = tmp_path / "data.jsonl"
-    data.write_text('{"prompt": "the cat", "reply": "sat"}\n' + line + "\n")
-    done = CliRunner().invoke(main, ["run", *given[:2], "--data", str(data), *SMALL, "--out", str(tmp_path / "run")])
-    assert done.exit_code == 2
-    import re
-
-    assert re.search(sentence, done.output)
-
-
 @pytest.mark.parametrize(("known", "ends"), [(3, (3,)), ([1, 3], (1, 3)), ([1, 2], (2, 1))])
 def test_replies_end_where_the_model_says_and_the_tokenizer_chooses_among_its_ends(
     given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known, ends: tuple[int, ...]
@@ -156,41 +127,6 @@ def test_replies_end_where_the_model_says_and_the_tokenizer_chooses_among_its_en
     assert int(last) == ends[0]
 
 
-def refuse(*arguments: str) -> str:
-    """The sentence of a command that a user can cure."""
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 2, done.output
-    return done.output
-
-
-def test_what_is_missing_is_said_in_a_sentence(given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    (tmp_path / "empty").mkdir()
-    end = (*SMALL, "--out", str(tmp_path / "run"))
-    assert "tokenizer cannot be loaded" in refuse("run", "--model", str(tmp_path / "empty"), *given[2:], *end)
-    assert "torch finds no NVIDIA GPU" in refuse("run", *given, *end, "--device", "cuda")
-    assert "8192 positions, and 9000 tokens are wanted" in refuse("run", *given, *end, "--length", "9000")
-    for option in ("--weight", "--rate", "--alpha", "--dropout", "--temperature", "--top-p"):
-        assert "no finite number" in refuse("run", *given, *end, option, "nan")
-
-
-def test_a_checkpoint_that_is_not_whole_is_named(given, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    call("run", *given, *SMALL, "--out", str(out), "--steps", "1")
-    again = ("run", *given, *SMALL, "--out", str(out), "--steps", "2")
-    options, whole = (out / "options.json").read_text(), (out / "checkpoint.pt").read_bytes()
-    (out / "options.json").unlink()
-    assert "options.json cannot be read" in refuse(*again)
-    assert "options.json cannot be read" in refuse("export", "--out", str(out), "--into", str(tmp_path / "export"))
-    (out / "options.json").write_text(options)
-    for part in (whole[:5000], b"", b"text"):
-        (out / "checkpoint.pt").write_bytes(part)
-        assert "is cut off, or no checkpoint" in refuse(*again)
-    (out / "checkpoint.pt").unlink()
-    assert "has 1 steps, of which 0 were saved" in call(*again)
-    assert "nothing to do: 2 steps are done and --steps is 1" in call(*again, "--steps", "1")
-
-
 def test_what_a_run_was_started_with_does_not_depend_on_where_it_is_read(
     given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,18 +142,29 @@ def test_what_a_run_was_started_with_does_not_depend_on_where_it_is_read(
         remember({**again, "dtype": "float32"}, tmp_path, torch.device("cpu"))
 
 
-def test_adapters_that_are_lost_are_not_saved(given, tmp_path: Path) -> None:
-    assert "the adapters are lost" in refuse(
-        "run", *given, *SMALL, "--out", str(tmp_path), "--rate", "1e38", "--steps", "4", "--save-every", "9"
+def test_examples_are_cut_on_overflow_only_and_lines_end_at_newlines(given, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(given[1])
+    data = tmp_path / "data.jsonl"
+    lines = [
+        ("the cat", "sat on a mat and saw"),
+        ("", "the\u2028cat\x85sat"),
+        ("the " * 9, "cat " * 4),
+        ("the " * 9, "cat " * 9),
+    ]
+    data.write_text(
+        "".join(json.dumps({"prompt": a, "reply": b}, ensure_ascii=False) + "\r\n" for a, b in lines), encoding="utf-8"
     )
-    assert not (tmp_path / "checkpoint.pt").exists()
-
-
-def test_another_rank_in_the_same_folder_is_refused(given, tmp_path: Path) -> None:
-    call("run", *given, *SMALL, "--out", str(tmp_path / "run"), "--steps", "1")
-    done = CliRunner().invoke(main, ["run", *given, *SMALL, "--out", str(tmp_path / "run"), "--rank", "4"])
-    assert done.exit_code == 2
-    assert "was started with rank 16, now it is 4" in done.output
+    found = read_examples(data, tokenizer, 2, 10)
+    # prompt, then reply with its end; of the third the prompt is cut, of the fourth both
+    assert [(len(one.prompt), len(one.reply)) for one in found.examples] == [(2, 7), (1, 4), (5, 5), (5, 5)]
+    assert [one.reply[-1] == 2 for one in found.examples] == [True, True, True, False]
+    assert (found.cut, found.chat) == (2, False)
+    said = call(
+        "run", *given[:2], "--data", str(data), *SMALL, "--length", "10", "--out", str(tmp_path / "run"), "--steps", "1"
+    )
+    assert "2 examples are longer than --length 10" in said
 
 
 def test_the_rate_warms_up_and_falls_to_nothing() -> None:

@@ -28,7 +28,15 @@ from phasewise.workloads.polychromic import trainer
 from phasewise.workloads.polychromic.diversity import diversity_closed
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import ALPHA, RANK
-from phasewise.workloads.polychromic.run_folder import LOG, load_checkpoint, read_options, remember, resume, save
+from phasewise.workloads.polychromic.run_folder import (
+    LOG,
+    load_checkpoint,
+    read_options,
+    remember,
+    resume,
+    save,
+    write_options,
+)
 from phasewise.workloads.polychromic.sampling import Sampling
 from phasewise.workloads.polychromic.shared import Sizes
 from phasewise.workloads.polychromic.texts import choose_batch, make_batch, read_examples
@@ -136,8 +144,11 @@ def train(options: dict[str, Any]) -> int:
     device = choose_device(options["device"])
     plain = remember(options, out, device)
     user, tokenizer = _open(plain, device)
-    examples = read_examples(Path(plain["data"]), tokenizer, user.ends[0], plain["length"])
+    data = read_examples(Path(plain["data"]), tokenizer, user.ends[0], plain["length"])
     embed = open_encoder(plain["encoder"], tokenizer, user, device)
+    # which way an exported model is prompted
+    write_options(plain | {"chat": data.chat}, out)
+    examples = data.examples
     update = make_update(user.lora, flat=True, rate=options["rate"])
     done = resume(update, out, click.echo)
     parts = trainer.Parts(
@@ -148,6 +159,8 @@ def train(options: dict[str, Any]) -> int:
     micro_step = None
     stop = _watch_interrupt()
     click.echo(f"{len(examples)} examples, from step {done}, {user.note}")
+    if data.cut:
+        click.echo(f"{data.cut} examples are longer than --length {options['length']} and were cut")
     if done >= options["steps"]:
         click.echo(f"nothing to do: {done} steps are done and --steps is {options['steps']}; give more to go on.")
     for step in range(done, options["steps"]):
