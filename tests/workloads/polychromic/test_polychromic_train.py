@@ -46,8 +46,11 @@ def test_a_run_in_two_parts_is_the_run_in_one_and_exports_a_model_that_the_libra
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "export", dtype=torch.float32)
     tokens = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12]])
     exported = torch.export.load(tmp_path / "export" / "next_token.pt2").module()
-    with torch.no_grad():
-        assert torch.allclose(exported(tokens, torch.tensor([8])), model(input_ids=tokens).logits[:, -1], atol=1e-4)
+    for rows, length in ((1, 8), (3, 5), (2, 13), (1, 1)):
+        some = torch.randint(3, 99, (rows, length), generator=torch.Generator().manual_seed(rows))
+        with torch.no_grad():
+            wanted = model(input_ids=some).logits[:, -1]
+            assert torch.allclose(exported(some, torch.full((rows,), length)), wanted, atol=1e-4)
     script = [sys.executable, str(tmp_path / "export" / "generate.py"), "--tokens", "4", "--temperature", "0"]
     printed = subprocess.run([*script, "--ids", "5", "6", "7"], capture_output=True, text=True, check=True).stdout
     greedy = model.generate(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import signal
 import sys
 import time
@@ -26,34 +25,23 @@ import torch
 from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic import trainer
 from phasewise.workloads.polychromic.diversity import diversity_closed
+from phasewise.workloads.polychromic.exporting import export_run
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import ALPHA, RANK
+from phasewise.workloads.polychromic.opening import choose_device, open_run
 from phasewise.workloads.polychromic.run_folder import (
     LOG,
-    load_checkpoint,
-    read_options,
     remember,
     resume,
     save,
     write_options,
 )
-from phasewise.workloads.polychromic.sampling import Sampling
-from phasewise.workloads.polychromic.shared import Sizes
 from phasewise.workloads.polychromic.texts import choose_batch, make_batch, read_examples
 from phasewise.workloads.polychromic.update import LEARNING_RATE, make_update
-from phasewise.workloads.polychromic.user_parts import Tuning, UserModel, open_tokenizer
-from phasewise.workloads.polychromic.users import open_model
 from phasewise.workloads.polychromic.users_encoder import open_encoder
 
 # of the document's schedule
 WARMUP_SHARE = 0.03
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    "tokenizer.model",
-)
 
 
 class Finite(click.FloatRange):
@@ -133,8 +121,8 @@ def run(**options: Any) -> None:
 )
 @click.option("--into", type=click.Path(file_okay=False, path_type=Path), required=True, help="folder to write")
 def export(out: Path, into: Path) -> None:
-    """Write the merged model: safetensors, torch.export program, tokenizer, and generate.py."""
-    _finish(lambda: export_run(out, into))
+    """Write the merged model: safetensors, tokenizer, settings and generate.py; with --decode own a torch.export program too."""
+    _finish(lambda: click.echo(f"wrote {', '.join(export_run(out, into))}"))
 
 
 def train(options: dict[str, Any]) -> int:
@@ -143,7 +131,7 @@ def train(options: dict[str, Any]) -> int:
     out.mkdir(parents=True, exist_ok=True)
     device = choose_device(options["device"])
     plain = remember(options, out, device)
-    user, tokenizer = _open(plain, device)
+    user, tokenizer = open_run(plain, device)
     data = read_examples(Path(plain["data"]), tokenizer, user.ends[0], plain["length"])
     embed = open_encoder(plain["encoder"], tokenizer, user, device)
     # which way an exported model is prompted
@@ -214,50 +202,6 @@ def schedule(step: int, steps: int, rate: float) -> float:
     if step < warmup:
         return rate * (step + 1) / warmup
     return rate * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
-
-
-def export_run(out: Path, into: Path) -> None:
-    """The merged model of the last checkpoint in `out`."""
-    saved, plain = load_checkpoint(out), read_options(out)
-    user, _ = _open(plain, torch.device("cpu"))
-    user.lora.copy_from(saved["lora"])
-    into.mkdir(parents=True, exist_ok=True)
-    user.export(into)
-    for name in TOKENIZER_FILES:
-        if (Path(plain["model"]) / name).exists():
-            shutil.copyfile(Path(plain["model"]) / name, into / name)
-    click.echo(f"wrote {', '.join(sorted(path.name for path in into.iterdir()))}")
-
-
-def choose_device(wanted: str) -> torch.device:
-    """The GPU where there is one, unless `wanted` says which.
-
-    Raises:
-        UserError: cuda is wanted, and there is none.
-    """
-    found = torch.cuda.is_available()
-    if wanted == "cuda" and not found:
-        raise UserError("--device cuda: torch finds no NVIDIA GPU here; use --device cpu, or install torch for CUDA.")
-    return torch.device("cuda" if found and wanted != "cpu" else "cpu")
-
-
-def _open(plain: dict[str, Any], device: torch.device) -> tuple[UserModel, Any]:
-    """The model with its adapters, and its tokenizer."""
-    model = Path(plain["model"])
-    tokenizer = open_tokenizer(model)
-    sizes = Sizes(
-        prompts=plain["micro"] * plain["accumulate"],
-        replies=plain["replies"],
-        prompt_length=plain["prompt"],
-        tokens=plain["tokens"],
-    )
-    user = open_model(
-        model, sizes, Sampling(plain["temperature"], plain["top_p"]), device, torch.bfloat16 if plain["dtype"] == "bfloat16" else torch.float32,
-        Tuning(rank=plain["rank"], alpha=plain["alpha"], dropout=plain["dropout"], seed=plain["seed"],
-            checkpointing=plain.get("checkpointing", False)),
-        decode=plain["decode"], end=tokenizer.eos_token_id, length=plain["length"],
-    )  # fmt: skip
-    return user, tokenizer
 
 
 def _watch_interrupt() -> Any:

@@ -9,7 +9,7 @@ import torch
 
 from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic import library
-from phasewise.workloads.polychromic.export import NextToken, write_model
+from phasewise.workloads.polychromic.export import PROGRAM, carry_facts, export_program, write_generation, write_model
 from phasewise.workloads.polychromic.generation import make_generator
 from phasewise.workloads.polychromic.joined import join
 from phasewise.workloads.polychromic.learning import why_not_fused
@@ -65,12 +65,10 @@ def open_model(
     generator = make_generator(switches, weights, lora, sizes, sampling, ends, ask_between_bursts=True)
 
     def export(folder: Path) -> None:
-        merged = merge(weights, lora)
-        config = model.config.to_dict()
-        write_model(merged, folder, eos_token_id=config.get("eos_token_id"), bos_token_id=config.get("bos_token_id"))
-        example = (torch.zeros(1, 8, dtype=torch.long), torch.full((1,), 8))
-        exported = torch.export.export(NextToken(merged.to("cpu", dtype)), example, strict=False)
-        torch.export.save(exported, folder / "next_token.pt2")
+        merged = merge(weights, lora).to("cpu", dtype)
+        write_model(merged, folder, **carry_facts(model.config, ends))
+        write_generation(model.generation_config, ends, folder)
+        torch.export.save(export_program(merged), folder / PROGRAM)
 
     note = "; ".join(generator.fallbacks) or "own decode loop"
     joined = None if tuning.dropout or tuning.checkpointing or why_not_fused(switches, weights) else join(weights, lora)

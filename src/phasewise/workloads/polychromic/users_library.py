@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from phasewise.workloads.polychromic.export import SCRIPT, write_ends, write_generation
 from phasewise.workloads.polychromic.lora import Lora
 from phasewise.workloads.polychromic.replies import Replies
 from phasewise.workloads.polychromic.sampling import Sampling
@@ -64,9 +67,11 @@ def open_library(
         return Replies(tokens_RT=padded, log_probabilities_RT=unknown, first_PV=unknown[:, :1])
 
     def export(folder: Path) -> None:
-        import copy
-
-        copy.deepcopy(adapted).merge_and_unload().save_pretrained(folder, safe_serialization=True)
+        merged = copy.deepcopy(adapted).merge_and_unload()
+        merged.config.eos_token_id = write_ends(ends)
+        merged.save_pretrained(folder)
+        write_generation(model.generation_config, ends, folder)
+        shutil.copyfile(Path(__file__).with_name("standalone_library.py"), folder / SCRIPT)
 
     return UserModel(
         forward=forward,
