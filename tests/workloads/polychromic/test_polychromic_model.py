@@ -13,7 +13,6 @@ from phasewise.workloads.polychromic.decoder import Decoder, Launch
 from phasewise.workloads.polychromic.diversity import (
     diversity_broadcast,
     diversity_closed,
-    normalise_marginals,
     pairwise_matrix,
 )
 from phasewise.workloads.polychromic.encoder import TINY_ENCODER, draw_encoder, encode, pack_encoder, unpack_encoder
@@ -223,7 +222,3 @@ def test_the_matrix_of_the_document_s_own_test_is_the_library_s_formula() -> Non
 def test_the_standalone_script_stops_at_any_end_of_text(monkeypatch: pytest.MonkeyPatch, end, count: int) -> None:
     monkeypatch.setattr(standalone, "forward", lambda *given: torch.tensor([2.0, 1.0]))
     assert standalone.generate({"eos_token_id": end}, {}, [1], 4, 0.9, 0.0, 0) == [0] * count
-
-
-def test_normalised_marginals_have_mean_zero() -> None:
-    assert torch.allclose(normalise_marginals(torch.randn(3, 5)).mean(-1), torch.zeros(3), atol=1e-6)
