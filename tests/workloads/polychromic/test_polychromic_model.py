@@ -102,6 +102,8 @@ def test_a_user_s_replies_end_between_two_bursts_when_all_of_them_have(batch, mo
         prompts, lengths, torch.rand(6, 20), lambda tokens: asked.append(tokens.shape[1]) or len(asked) == 2
     )
     assert asked == [1, 9]
+    with pytest.raises(UserError, match=r"this decoder takes \(\(2, 9\), \(2,\), \(6, 20\)\)"):
+        decoder.generate(prompts, lengths, torch.rand(6, 1))
     passes = []
     monkeypatch.setattr(shared, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
     for ask, tokens in ((True, 1), (False, 20)):
