@@ -81,3 +81,15 @@ def test_an_export_keeps_the_model_s_facts_and_is_prompted_as_it_was_trained(
         generate(folder, monkeypatch, capsys, "--prompt", "", "--raw")
     assert ended.value.code == 2
     assert "--prompt holds no token" in capsys.readouterr().err
+
+
+def test_the_example_decodes_as_the_library_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    model = write_tiny_model(tmp_path / "model")
+    example = Path(__file__).parents[3] / "examples" / "polychromic" / "decode_llama.py"
+    for options, prompts in (((), 2), (("--model", str(model), "--prompt", "the cat"), 1)):
+        monkeypatch.setattr(sys, "argv", [str(example), "--tokens", "6", "--replies", "2", *options])
+        capsys.readouterr()
+        runpy.run_path(str(example), run_name="__main__")
+        lines = capsys.readouterr().out.splitlines()
+        assert f"greedy: {prompts} of {prompts} prompts go on as transformers' do" in lines
+        assert len(lines) == 4 + 2 * prompts
