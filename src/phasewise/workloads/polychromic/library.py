@@ -57,14 +57,19 @@ def read_shape(config: Any) -> ModelShape:
             "others train with --decode library."
         )
     parameters = getattr(config, "rope_parameters", None) or {}
-    plain = {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu", "sliding_window": None}
-    found = {name: getattr(config, name, allowed) for name, allowed in plain.items()}
-    plain |= {"rope_type": "default", "partial_rotary_factor": 1.0}
-    found |= {name: parameters.get(name, getattr(config, name, plain[name])) for name in plain.keys() - found.keys()}
+    plain = {
+        "attention_bias": False,
+        "mlp_bias": False,
+        "hidden_act": "silu",
+        "sliding_window": None,
+        "rope_type": "default",
+        "partial_rotary_factor": 1.0,
+    }
     for name, allowed in plain.items():
-        if (found[name] or None) != (allowed or None):
+        found = parameters.get(name, getattr(config, name, None))
+        if found is not None and found != allowed:
             raise UserError(
-                f"the model's config.json has {name} {found[name]!r}; the own decode loop takes {allowed!r} only: use --decode library."
+                f"the model's config.json has {name} {found!r}; the own decode loop takes {allowed!r} only: use --decode library."
             )
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return ModelShape(
