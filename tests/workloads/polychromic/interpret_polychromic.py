@@ -35,7 +35,7 @@ def decode(chosen: sampling.Sampling) -> dict[str, float | bool]:
     prompts = torch.randint(3, SHAPE.vocabulary, (2, 19), generator=generator)
     lengths, uniforms = torch.tensor([19, 6]), torch.rand(4, 3, generator=generator)
     wanted = shared.make_buffers(forward, SIZES)
-    shared.generate_shared(forward, wanted, prompts, lengths, uniforms, chosen, sampling.sample, ask_host=False)
+    shared.generate_shared(forward, wanted, prompts, lengths, uniforms, chosen, sampling.sample)
     found = shared.make_buffers(forward, SIZES)
     shared.begin(forward, found, prompts, lengths, uniforms, chosen, sampling.sample)
     space = make_workspace(weights, SIZES, CPU, 1)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic import replies, sampling, shared, standalone
-from phasewise.workloads.polychromic.decoder import Decoder
+from phasewise.workloads.polychromic.decoder import Decoder, Launch
 from phasewise.workloads.polychromic.diversity import (
     diversity_broadcast,
     diversity_closed,
-    normalise_marginals,
     pairwise_matrix,
 )
 from phasewise.workloads.polychromic.encoder import TINY_ENCODER, draw_encoder, encode, pack_encoder, unpack_encoder
@@ -20,7 +20,7 @@ from phasewise.workloads.polychromic.generation import make_generator
 from phasewise.workloads.polychromic.llama import Forward, hidden_states, run_layers
 from phasewise.workloads.polychromic.lora import draw_flat, make_lora, merge
 from phasewise.workloads.polychromic.phases import Switches
-from phasewise.workloads.polychromic.replies import generate_growing, is_live, join_replies, reply_logits
+from phasewise.workloads.polychromic.replies import generate_growing, have_ended, is_live, join_replies, reply_logits
 from phasewise.workloads.polychromic.weights import SMOLLM2, TINY, ModelShape, draw_weights, pack, unpack
 
 CPU = torch.device("cpu")
@@ -53,7 +53,7 @@ def test_every_way_of_generating_gives_the_same_replies(forward: Forward, batch)
     others = (
         generate_growing(forward, *batch, chosen, 3),
         generate_growing(forward, *batch, chosen, 6),
-        shared.generate_shared(forward, buffers, *batch, chosen, sampling.sample, ask_host=True),
+        shared.generate_shared(forward, buffers, *batch, chosen, sampling.sample, stop=have_ended),
         Decoder(merged, SIZES, chosen).generate(*batch),
     )
     for other in others:
@@ -84,9 +84,35 @@ def test_a_loop_ends_early_at_the_model_s_own_end_of_text(
     passes = []
     for module in (shared, replies):
         monkeypatch.setattr(module, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
-    generator = make_generator(Switches(**switches), weights, None, SIZES, sampling.GREEDY, eos)
+    generator = make_generator(Switches(**switches), weights, None, SIZES, sampling.GREEDY, (eos,))
     assert not generator.generate(*batch).tokens_RT[:, :tokens].any()
     assert len(passes) == tokens
+
+
+@torch.no_grad()
+def test_a_user_s_replies_end_between_two_bursts_when_all_of_them_have(batch, monkeypatch) -> None:
+    # all logits are 0, so that the most likely token is the first
+    weights = draw_weights(TINY)
+    weights = replace(weights, norm_D=torch.zeros_like(weights.norm_D))
+    prompts, lengths, _ = batch
+    sizes = replace(SIZES, tokens=20)
+    asked = []
+    decoder = Decoder(weights, sizes, sampling.GREEDY, Launch(burst=8))
+    decoder.generate(
+        prompts, lengths, torch.rand(6, 20), lambda tokens: asked.append(tokens.shape[1]) or len(asked) == 2
+    )
+    assert asked == [1, 9]
+    with pytest.raises(UserError, match=r"this decoder takes \(\(2, 9\), \(2,\), \(6, 20\)\)"):
+        decoder.generate(prompts, lengths, torch.rand(6, 1))
+    passes = []
+    monkeypatch.setattr(shared, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
+    for ask, tokens in ((True, 1), (False, 20)):
+        generator = make_generator(
+            Switches(fused_decode=True), weights, None, sizes, sampling.GREEDY, (5, 0), ask_between_bursts=ask
+        )
+        passes.clear()
+        generator.generate(prompts, lengths, torch.rand(6, 20))
+        assert len(passes) == tokens
 
 
 def test_replies_are_joined_to_their_prompts_without_the_padding() -> None:
@@ -94,6 +120,9 @@ def test_replies_are_joined_to_their_prompts_without_the_padding() -> None:
     assert joined.tolist() == [[7, 8, 5, 2, 9, 0]]
     # 5 and the end of text count, what follows does not
     assert live.tolist() == [[False, True, True, False, False]]
+    drawn = torch.tensor([[5, 7, 9]])
+    for ends, counted in (((9,), 3), ((3, 7), 2), ((5, 9), 1), ((), 3)):
+        assert int(join_replies(torch.tensor([[7, 8, 0]]), torch.tensor([2]), drawn, ends)[1].sum()) == counted
 
 
 def test_the_model_is_the_library_s() -> None:
@@ -123,6 +152,32 @@ def test_packing_and_unpacking_are_inverse() -> None:
     encoder = draw_encoder(TINY_ENCODER)
     again = pack_encoder(TINY_ENCODER, unpack_encoder(encoder))
     assert all(torch.equal(getattr(again, name), tensor) for name, tensor in vars(encoder).items() if name != "shape")
+
+
+@pytest.mark.parametrize(
+    "odd", [{"attention_bias": True}, {"mlp_bias": True}, {"hidden_act": "gelu"}, {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}]
+)  # fmt: skip
+def test_a_llama_with_other_layers_is_sent_to_its_library(odd: dict) -> None:
+    transformers = pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
+    from phasewise.workloads.polychromic.library import read_shape
+
+    assert read_shape(transformers.LlamaConfig()).heads == 32
+    with pytest.raises(UserError, match="use --decode library"):
+        read_shape(transformers.LlamaConfig(**odd))
+
+
+def test_tensors_that_a_llama_has_not_are_refused() -> None:
+    state = unpack(draw_weights(TINY))
+    # both are in files of plain Llamas
+    state |= {"lm_head.weight": state["model.embed_tokens.weight"]}
+    state |= {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.zeros(8)}
+    pack(TINY, state)
+    with pytest.raises(
+        UserError, match=r"has, .* 1 tensors, model.layers.0.self_attn.q_proj.bias .* use --decode library"
+    ):
+        pack(TINY, state | {"model.layers.0.self_attn.q_proj.bias": torch.zeros(48)})
+    with pytest.raises(UserError, match=r"lacks 1 tensors, model.norm.weight"):
+        pack(TINY, {name: tensor for name, tensor in state.items() if name != "model.norm.weight"})
 
 
 def test_the_encoder_is_the_library_s() -> None:
@@ -169,7 +224,3 @@ def test_the_matrix_of_the_document_s_own_test_is_the_library_s_formula() -> Non
 def test_the_standalone_script_stops_at_any_end_of_text(monkeypatch: pytest.MonkeyPatch, end, count: int) -> None:
     monkeypatch.setattr(standalone, "forward", lambda *given: torch.tensor([2.0, 1.0]))
     assert standalone.generate({"eos_token_id": end}, {}, [1], 4, 0.9, 0.0, 0) == [0] * count
-
-
-def test_normalised_marginals_have_mean_zero() -> None:
-    assert torch.allclose(normalise_marginals(torch.randn(3, 5)).mean(-1), torch.zeros(3), atol=1e-6)

@@ -185,7 +185,7 @@ def follow_plain(
         seen.append(logits)
         return next(tokens), logits[:, 0]
 
-    shared.generate_shared(exact, wanted, *given, sampling.Sampling(), take, ask_host=False)
+    shared.generate_shared(exact, wanted, *given, sampling.Sampling(), take)
     used = sizes.tokens - 1
     assert _error(found.own_k_LRTGE[:, :, :used], wanted.own_k_LRTGE[:, :, :used]) < 2e-2
     assert _error(found.own_v_LRTGE[:, :, :used], wanted.own_v_LRTGE[:, :, :used]) < 2e-2

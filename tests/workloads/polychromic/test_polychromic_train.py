@@ -11,18 +11,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from click.testing import CliRunner
+from torch.utils.checkpoint import checkpoint
 
 pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
 pytest.importorskip("safetensors", reason="needs safetensors (pip install safetensors)")
 
-from phasewise.workloads.polychromic.train import main, schedule
+from phasewise.records.errors import UserError
+from phasewise.workloads.polychromic.run_folder import remember
+from phasewise.workloads.polychromic.texts import read_examples
+from phasewise.workloads.polychromic.train import schedule
+from workloads.polychromic.commands import SMALL, call, read_log
 from workloads.polychromic.tiny_model import write_examples, write_tiny_model
-
-SMALL = (
-    "--micro", "2", "--accumulate", "1", "--tokens", "4", "--length", "16", "--prompt", "6", "--encoder", "own",
-    "--save-every", "2", "--rate", "1e-3", "--device", "cpu",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +29,6 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     folder = tmp_path_factory.mktemp("given")
     model, data = write_tiny_model(folder / "model"), write_examples(folder / "data.jsonl")
     return "--model", str(model), "--data", str(data)
-
-
-def call(*arguments: str) -> str:
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def read_log(out: Path) -> list[dict]:
-    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
 
 
 def test_a_run_in_two_parts_is_the_run_in_one_and_exports_a_model_that_the_library_reads(given, tmp_path: Path) -> None:
@@ -58,8 +46,11 @@ def test_a_run_in_two_parts_is_the_run_in_one_and_exports_a_model_that_the_libra
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "export", dtype=torch.float32)
     tokens = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12]])
     exported = torch.export.load(tmp_path / "export" / "next_token.pt2").module()
-    with torch.no_grad():
-        assert torch.allclose(exported(tokens, torch.tensor([8])), model(input_ids=tokens).logits[:, -1], atol=1e-4)
+    for rows, length in ((1, 8), (3, 5), (2, 13), (1, 1)):
+        some = torch.randint(3, 99, (rows, length), generator=torch.Generator().manual_seed(rows))
+        with torch.no_grad():
+            wanted = model(input_ids=some).logits[:, -1]
+            assert torch.allclose(exported(some, torch.full((rows,), length)), wanted, atol=1e-4)
     script = [sys.executable, str(tmp_path / "export" / "generate.py"), "--tokens", "4", "--temperature", "0"]
     printed = subprocess.run([*script, "--ids", "5", "6", "7"], capture_output=True, text=True, check=True).stdout
     greedy = model.generate(
@@ -99,33 +90,84 @@ def test_on_a_gpu_a_run_without_dropout_learns_as_one_on_a_cpu_does(given, tmp_p
         assert found["quality"] == pytest.approx(exact["quality"], rel=1e-3)
 
 
-def test_any_causal_model_trains_through_its_library(given, tmp_path: Path) -> None:
+def test_any_causal_model_trains_through_its_library_and_again_the_same(given, tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="needs peft (pip install peft)")
-    output = call("run", *given, *SMALL, "--out", str(tmp_path / "run"), "--steps", "2", "--decode", "library")
+    options = (*given, *SMALL, "--steps", "2", "--decode", "library", "--dropout", "0")
+    output = call("run", *options, "--out", str(tmp_path / "run"))
     assert "replies by transformers" in output
+    torch.manual_seed(99)
+    call("run", *options, "--out", str(tmp_path / "again"), "--checkpointing")
+    assert read_log(tmp_path / "run") == read_log(tmp_path / "again")
     call("export", "--out", str(tmp_path / "run"), "--into", str(tmp_path / "export"))
     assert (tmp_path / "export" / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [("{", "line 2: it is no JSON"), ('{"text": "x"}', 'line 2: found .*; write {"prompt"'), ('{"messages": [{"content": "a"}, {"content": "b"}]}', "no chat template")],
-)  # fmt: skip
-def test_a_wrong_line_is_named_with_what_is_allowed(given, tmp_path: Path, line: str, sentence: str) -> None:
+def test_checkpointing_changes_the_memory_only(given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from phasewise.workloads.polychromic import llama
+
+    again = []
+    monkeypatch.setattr(llama, "checkpoint", lambda *all_of_it, **how: again.append(1) or checkpoint(*all_of_it, **how))
+    for name, option in (("without", ()), ("with", ("--checkpointing",))):
+        call("run", *given, *SMALL, "--steps", "2", "--out", str(tmp_path / name), *option)
+        assert bool(again) == bool(option)
+    assert read_log(tmp_path / "with") == read_log(tmp_path / "without")
+
+
+@pytest.mark.parametrize(("known", "ends"), [(3, (3,)), ([1, 3], (1, 3)), ([1, 2], (2, 1))])
+def test_replies_end_where_the_model_says_and_the_tokenizer_chooses_among_its_ends(
+    given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known, ends: tuple[int, ...]
+) -> None:
+    from phasewise.workloads.polychromic import trainer
+
+    model, seen = write_tiny_model(tmp_path / "model", known), []
+    monkeypatch.setattr(
+        trainer, "train_step", lambda parts, _, batch: seen.append((parts.ends, batch)) or {"loss": 0, "quality": 0, "diversity": torch.zeros(1)}
+    )  # fmt: skip
+    call("run", "--model", str(model), *given[2:], *SMALL, "--out", str(tmp_path / "run"), "--steps", "1")
+    ((found, batch),) = seen
+    assert found == ends
+    last = batch["tokens"][0][batch["is_reply"][0].bool()][-1]
+    assert int(last) == ends[0]
+
+
+def test_what_a_run_was_started_with_does_not_depend_on_where_it_is_read(
+    given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(given[1]).parent)
+    options = {"model": Path("model"), "data": Path("data.jsonl"), "encoder": "own", "dtype": "auto", "out": tmp_path}
+    assert remember(options, tmp_path, torch.device("cuda"))["dtype"] == "bfloat16"
+    (tmp_path / "checkpoint.pt").touch()
+    monkeypatch.chdir(tmp_path)
+    again = {**options, "model": Path(given[1]), "data": Path(given[3])}
+    kept = remember(again, tmp_path, torch.device("cpu"))
+    assert (kept["dtype"], kept["model"]) == ("bfloat16", given[1])
+    with pytest.raises(UserError, match="was started with dtype 'bfloat16', now it is 'float32'"):
+        remember({**again, "dtype": "float32"}, tmp_path, torch.device("cpu"))
+
+
+def test_examples_are_cut_on_overflow_only_and_lines_end_at_newlines(given, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(given[1])
     data = tmp_path / "data.jsonl"
-    data.write_text('{"prompt": "the cat", "reply": "sat"}\n' + line + "\n")
-    done = CliRunner().invoke(main, ["run", *given[:2], "--data", str(data), *SMALL, "--out", str(tmp_path / "run")])
-    assert done.exit_code == 2
-    import re
-
-    assert re.search(sentence, done.output)
-
-
-def test_another_rank_in_the_same_folder_is_refused(given, tmp_path: Path) -> None:
-    call("run", *given, *SMALL, "--out", str(tmp_path / "run"), "--steps", "1")
-    done = CliRunner().invoke(main, ["run", *given, *SMALL, "--out", str(tmp_path / "run"), "--rank", "4"])
-    assert done.exit_code == 2
-    assert "was started with rank 16, now it is 4" in done.output
+    lines = [
+        ("the cat", "sat on a mat and saw"),
+        ("", "the\u2028cat\x85sat"),
+        ("the " * 9, "cat " * 4),
+        ("the " * 9, "cat " * 9),
+    ]
+    data.write_text(
+        "".join(json.dumps({"prompt": a, "reply": b}, ensure_ascii=False) + "\r\n" for a, b in lines), encoding="utf-8"
+    )
+    found = read_examples(data, tokenizer, 2, 10)
+    # prompt, then reply with its end; of the third the prompt is cut, of the fourth both
+    assert [(len(one.prompt), len(one.reply)) for one in found.examples] == [(2, 7), (1, 4), (5, 5), (5, 5)]
+    assert [one.reply[-1] == 2 for one in found.examples] == [True, True, True, False]
+    assert (found.cut, found.chat) == (2, False)
+    said = call(
+        "run", *given[:2], "--data", str(data), *SMALL, "--length", "10", "--out", str(tmp_path / "run"), "--steps", "1"
+    )
+    assert "2 examples are longer than --length 10" in said
 
 
 def test_the_rate_warms_up_and_falls_to_nothing() -> None:

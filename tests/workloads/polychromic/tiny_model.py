@@ -34,8 +34,8 @@ WORDS = [
 ]
 
 
-def write_tiny_model(folder: Path) -> Path:
-    """A random Llama of 193 words with a tokenizer that splits at spaces."""
+def write_tiny_model(folder: Path, ends: int | list[int] = 2) -> Path:
+    """A random Llama of 193 words with a tokenizer that splits at spaces and names token 2 as the end of a text; the model knows `ends`."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -47,7 +47,7 @@ def write_tiny_model(folder: Path) -> Path:
         tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
     ).save_pretrained(folder)
     model = make_library_model(draw_weights(TINY).to("cpu", torch.float32))
-    model.config.eos_token_id = model.generation_config.eos_token_id = 2
+    model.config.eos_token_id = model.generation_config.eos_token_id = ends
     model.save_pretrained(folder)
     return folder
 

@@ -1,7 +1,13 @@
 """Our own decode loop for any Llama-shaped model: `Decoder(weights, sizes, sampling).generate(prompts, lengths, uniforms)`.
 
-    from phasewise.workloads.polychromic.decoder import Decoder, Sizes
-    decoder = Decoder(pack(shape, model.state_dict()).to("cuda", torch.bfloat16), Sizes(prompts=4, replies=3, ...))
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    weights = pack_library_model(model).to("cuda", torch.bfloat16)
+    decoder = Decoder(weights, Sizes(prompts=4, replies=3, prompt_length=64, tokens=100), Sampling())
+    uniforms = torch.rand(12, 100, device="cuda")
+    replies = decoder.generate(prompts, lengths, uniforms, partial(have_ended, ends=(2,)))
+
+with `Sizes` from shared.py, `Sampling` from sampling.py, `pack_library_model` from library.py and `have_ended` from replies.py;
+examples/polychromic/decode_llama.py is the whole of it.
 
 The prompts go through PyTorch once, each further token through five nodes of a CUDA graph a layer, then logits and sampler: a
 token never waits for the host. The nodes are the raw CUDA of decode_layers.cu in bfloat16 and for models that it is written for,
@@ -19,6 +25,7 @@ import torch
 from torch import Tensor
 
 from phasewise.kit.graphs import capture
+from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic.llama import Forward, rotation
 from phasewise.workloads.polychromic.replies import Replies
 from phasewise.workloads.polychromic.sampling import Sampling, sample
@@ -77,19 +84,26 @@ class Workspace:
 
 
 class Decoder:
-    """Replies to fixed numbers of prompts. Weights are read where they lie: copy new ones into them, then generate."""
+    """Replies to a fixed number of prompts, at the device and in the dtype of the weights.
+
+    bfloat16 or float32 on an NVIDIA GPU run the kernels, and building one captures its CUDA graphs; float64, a CPU, and shapes
+    that `why_not` names run plain PyTorch. `fallbacks` says in words what did not run and why; none is an error. Memory: caches of
+    L (P S + R T) K keys and values each, and R V float32 logits. Weights are read where they lie: copy new ones into them, then
+    generate.
+    """
 
     def __init__(self, weights: Weights, sizes: Sizes, sampling: Sampling, launch: Launch | None = None) -> None:
         self.weights, self.sizes, self.sampling = weights, sizes, sampling
         device = weights.embed_VD.device
         self.forward = Forward(weights=weights, sdpa=True)
         self.buffers = make_buffers(self.forward, sizes)
-        reason = why_not(weights, launch or Launch())
+        self.launch = launch or Launch()
+        reason = why_not(weights, self.launch)
         self.is_plain = bool(reason)
         self.fallbacks: tuple[str, ...] = (reason,) if reason else ()
         if self.is_plain:
             return
-        self.launch = adapt(launch or Launch(), weights, device)
+        self.launch = adapt(self.launch, weights, device)
         self.workspace = make_workspace(weights, sizes, device)
         example = {
             "prompts": torch.zeros(sizes.prompts, sizes.prompt_length, dtype=torch.long, device=device),
@@ -105,12 +119,32 @@ class Decoder:
     def generate(
         self, prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tensor, stop: Callable[[Tensor], bool] | None = None
     ) -> Replies:
-        """Replies to prompts padded on the right. `stop(tokens so far)` is asked after each burst, if given: it may wait."""
-        buffers = self.buffers
+        """Replies to `sizes.prompts` prompts, R = P N rows of T tokens in memory of their own.
+
+        prompts_PS: int64 token ids, padded on the right to `sizes.prompt_length` with any id of the vocabulary.
+        lengths_P: int64, tokens of each prompt, at least 1.
+        uniforms_RT: one number in [0, 1) a token, in any floating dtype; the same numbers give the same replies.
+        stop: asked with the tokens so far (R, made) after each burst of `Launch.burst`, if given, and may wait for the device;
+            `have_ended` of replies.py is one. The loop itself knows no end of text: without `stop` every reply has T tokens, and
+            those after its first end, or after the stop, mean nothing (`is_live`).
+
+        All of them lie on the device of the weights, in the sizes that the decoder was made for.
+
+        Raises:
+            UserError: they have other sizes.
+        """
+        buffers, sizes = self.buffers, self.sizes
+        given = tuple(tuple(tensor.shape) for tensor in (prompts_PS, lengths_P, uniforms_RT))
+        wanted = ((sizes.prompts, sizes.prompt_length), (sizes.prompts,), (sizes.rows, sizes.tokens))
+        if given != wanted:
+            raise UserError(
+                f"prompts, lengths and uniforms have shapes {given}, and this decoder takes {wanted}; make one with other Sizes."
+            )
         if self.is_plain:
             return generate_shared(
-                self.forward, buffers, prompts_PS, lengths_P, uniforms_RT, self.sampling, sample, ask_host=False
-            )
+                self.forward, buffers, prompts_PS, lengths_P, uniforms_RT, self.sampling, sample,
+                stop=stop, every=self.launch.burst,
+            )  # fmt: skip
         uniforms = uniforms_RT.to(buffers.uniforms_RT.dtype)
         first_PV = self._begin.call({"prompts": prompts_PS, "lengths": lengths_P, "uniforms": uniforms})
         made = 1

@@ -50,9 +50,3 @@ def diversity_closed(e_GND: Tensor) -> tuple[Tensor, Tensor]:
     own_without = own.sum(-1, keepdim=True) - own
     without = 1 - (square_without - own_without) / ((n - 1) * (n - 2))
     return score, score[:, None] - without
-
-
-def normalise_marginals(marginals_GN: Tensor, *, epsilon: float = 1e-6) -> Tensor:
-    """Marginals of each group with mean 0 and deviation 1: the group-normalised form of the advantage."""
-    centred = marginals_GN - marginals_GN.mean(-1, keepdim=True)
-    return centred / (centred.square().mean(-1, keepdim=True).sqrt() + epsilon)

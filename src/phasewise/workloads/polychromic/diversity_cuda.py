@@ -75,7 +75,10 @@ def main() -> None:
     parser.add_argument("--architecture", default="sm_90", help="such as sm_75, sm_80 or sm_90")
     parser.add_argument("--into", type=Path, default=Path("libdiversity.so"))
     options = parser.parse_args()
-    build(SOURCE, options.architecture, options.into)
+    try:
+        build(SOURCE, options.architecture, options.into)
+    except NotBuilt as reason:
+        parser.exit(2, f"error: {options.into} was not built: {reason}\n")
 
 
 if __name__ == "__main__":

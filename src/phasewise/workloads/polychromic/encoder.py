@@ -55,6 +55,7 @@ class EncoderWeights:
     norm_inner_L2D: Tensor
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> EncoderWeights:
+        """A copy elsewhere or in another dtype."""
         moved = {f.name: getattr(self, f.name).to(device, dtype) for f in fields(self) if f.name != "shape"}
         return replace(self, **moved)
 

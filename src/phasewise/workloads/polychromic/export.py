@@ -14,7 +14,7 @@ from torch.nn import functional
 from phasewise.workloads.polychromic.llama import Forward, hidden_states
 from phasewise.workloads.polychromic.weights import ModelShape, Weights, unpack
 
-SCRIPT = "generate.py"
+SCRIPT, PROGRAM = "generate.py", "next_token.pt2"
 
 
 class NextToken(torch.nn.Module):
@@ -38,8 +38,22 @@ class NextToken(torch.nn.Module):
         weights = Weights(shape=self.shape, head_VD=head, **{name: self.packed[name] for name in self.packed})
         prompts, lengths = prompts.reshape(-1, prompts.shape[-1]), lengths.reshape(-1)
         hidden = hidden_states(Forward(weights=weights, sdpa=True), prompts)
-        last = hidden[torch.arange(len(prompts), device=prompts.device), lengths - 1]
+        # not len(): export would keep the example's
+        last = hidden[torch.arange(prompts.shape[0], device=prompts.device), lengths - 1]
         return functional.linear(last, head).float()
+
+
+def export_program(weights: Weights) -> torch.export.ExportedProgram:
+    """`NextToken` for any number of prompts of any length: prompts (P, S) padded on the right, lengths (P,) -> logits (P, V)."""
+    # of two, since export takes a size of one for a constant
+    example = (torch.zeros(2, 8, dtype=torch.long), torch.full((2,), 8))
+    rows, length = torch.export.Dim("rows", min=1), torch.export.Dim("length", min=1)
+    return torch.export.export(
+        NextToken(weights),
+        example,
+        dynamic_shapes={"prompts": {0: rows, 1: length}, "lengths": {0: rows}},
+        strict=False,
+    )
 
 
 def describe_config(shape: ModelShape, dtype: torch.dtype, **extra: Any) -> dict[str, Any]:
@@ -79,3 +93,20 @@ def write_model(weights: Weights, folder: Path, **extra: Any) -> list[Path]:
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     shutil.copyfile(Path(__file__).with_name("standalone.py"), folder / SCRIPT)
     return [folder / name for name in ("model.safetensors", "config.json", SCRIPT)]
+
+
+def carry_facts(config: Any, ends: tuple[int, ...]) -> dict[str, Any]:
+    """What the weights do not say of a model: the tokens that begin, end and fill a text, and how many positions it knows."""
+    found = {name: getattr(config, name, None) for name in ("bos_token_id", "pad_token_id", "max_position_embeddings")}
+    return {name: value for name, value in found.items() if value is not None} | {"eos_token_id": write_ends(ends)}
+
+
+def write_ends(ends: tuple[int, ...]) -> int | list[int]:
+    """As Hugging Face writes them: one number, or a list."""
+    return ends[0] if len(ends) == 1 else list(ends)
+
+
+def write_generation(settings: Any, ends: tuple[int, ...], folder: Path) -> None:
+    """`generation_config.json` with the ends that the model was trained with."""
+    plain = {**settings.to_diff_dict(), "eos_token_id": write_ends(ends)}
+    (folder / "generation_config.json").write_text(json.dumps(plain, indent=2) + "\n")

@@ -14,7 +14,7 @@ from phasewise.workloads.polychromic import shared
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import Lora, merge
 from phasewise.workloads.polychromic.phases import Switches
-from phasewise.workloads.polychromic.replies import EOS, Replies, generate_growing
+from phasewise.workloads.polychromic.replies import ENDS, Replies, generate_growing, have_ended
 from phasewise.workloads.polychromic.sampling import Sampling, sample
 from phasewise.workloads.polychromic.weights import Weights
 
@@ -28,23 +28,27 @@ class Generator:
 
 
 def make_generator(
-    switches: Switches, weights: Weights, lora: Lora | None, sizes: shared.Sizes, sampling: Sampling, eos: int = EOS
-) -> Generator:
-    """`sizes.prompts` is the number of prompts that are generated for together; loops that ask the host end with `eos`."""
+    switches: Switches, weights: Weights, lora: Lora | None, sizes: shared.Sizes, sampling: Sampling,
+    ends: tuple[int, ...] = ENDS, *, ask_between_bursts: bool = False,
+) -> Generator:  # fmt: skip
+    """`sizes.prompts` is the number of prompts that are generated for together; loops that ask the host end with `ends`.
+
+    `ask_between_bursts`: the fused loop too asks after each burst of tokens whether all replies have ended. Phases that are
+    timed do not: they make all tokens.
+    """
+    stop = partial(have_ended, ends=ends)
     forward = Forward(weights=weights, lora=lora, sdpa=switches.sdpa)
     if switches.fused_decode:
-        return _make_fused(weights, lora, sizes, sampling)
+        return _make_fused(weights, lora, sizes, sampling, stop if ask_between_bursts else None)
     if not switches.shared_cache:
         rows = 1 if switches.batching == "one" else sizes.rows
-        return Generator(generate=partial(generate_growing, forward, sampling=sampling, rows=rows, eos=eos))
+        return Generator(generate=partial(generate_growing, forward, sampling=sampling, rows=rows, ends=ends))
     sampler, fallbacks = _choose_sampler(switches, weights)
     if switches.decode_graph:
         return _make_graph(weights, lora, switches, sizes, sampling, sampler, fallbacks)
     buffers = shared.make_buffers(forward, sizes)
-    ask_host = not switches.device_sampling
-    run = partial(
-        shared.generate_shared, forward, buffers, sampling=sampling, sampler=sampler, ask_host=ask_host, eos=eos
-    )
+    asked = None if switches.device_sampling else stop
+    run = partial(shared.generate_shared, forward, buffers, sampling=sampling, sampler=sampler, stop=asked)
     return Generator(generate=run, fallbacks=fallbacks)
 
 
@@ -103,7 +107,9 @@ def _make_graph(
     return Generator(generate=generate, fallbacks=(*fallbacks, *(f"decode-graph: {reason}" for reason in reasons)))
 
 
-def _make_fused(weights: Weights, lora: Lora | None, sizes: shared.Sizes, sampling: Sampling) -> Generator:
+def _make_fused(
+    weights: Weights, lora: Lora | None, sizes: shared.Sizes, sampling: Sampling, stop: Callable[[Tensor], bool] | None
+) -> Generator:
     from phasewise.workloads.polychromic.decoder import Decoder
 
     fresh = keep_merged(weights, lora)
@@ -111,7 +117,7 @@ def _make_fused(weights: Weights, lora: Lora | None, sizes: shared.Sizes, sampli
 
     def generate(prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tensor) -> Replies:
         fresh.bring()
-        return decoder.generate(prompts_PS, lengths_P, uniforms_RT)
+        return decoder.generate(prompts_PS, lengths_P, uniforms_RT, stop)
 
     return Generator(generate=generate, fallbacks=tuple(f"fused-decode: {reason}" for reason in decoder.fallbacks))
 

@@ -57,10 +57,20 @@ def read_shape(config: Any) -> ModelShape:
             "others train with --decode library."
         )
     parameters = getattr(config, "rope_parameters", None) or {}
-    if parameters.get("rope_type", "default") != "default" or getattr(config, "sliding_window", None):
-        raise UserError(
-            "scaled rotary embeddings and sliding windows are not Llama's plain form; use --decode library."
-        )
+    plain = {
+        "attention_bias": False,
+        "mlp_bias": False,
+        "hidden_act": "silu",
+        "sliding_window": None,
+        "rope_type": "default",
+        "partial_rotary_factor": 1.0,
+    }
+    for name, allowed in plain.items():
+        found = parameters.get(name, getattr(config, name, None))
+        if found is not None and found != allowed:
+            raise UserError(
+                f"the model's config.json has {name} {found!r}; the own decode loop takes {allowed!r} only: use --decode library."
+            )
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return ModelShape(
         layers=config.num_hidden_layers,
@@ -77,7 +87,11 @@ def read_shape(config: Any) -> ModelShape:
 
 
 def pack_library_model(model: Any) -> Weights:
-    """Packed weights of a LlamaForCausalLM, in its dtype."""
+    """Packed weights of a LlamaForCausalLM or MistralForCausalLM, in its dtype and on its device.
+
+    Raises:
+        UserError: its layers are not those of a Llama, or it has other weights beside them.
+    """
     return pack(read_shape(model.config), model.state_dict())
 
 

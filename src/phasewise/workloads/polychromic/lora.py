@@ -37,6 +37,7 @@ class Lora:
     rank: int
 
     def pair(self, layer: int, projection: str) -> tuple[Tensor, Tensor]:
+        """A (rank, in) and B (out, rank) of one projection of a layer: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj or down_proj."""
         return self.leaves[f"{layer}.{projection}.A"], self.leaves[f"{layer}.{projection}.B"]
 
     @torch.no_grad()

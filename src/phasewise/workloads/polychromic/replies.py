@@ -16,11 +16,12 @@ from phasewise.workloads.polychromic.sampling import Sampling, sample
 
 # <|im_end|> of SmolLM2-Instruct, generation_config.json
 EOS = 2
+ENDS = (EOS,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replies:
-    """What was sampled; entries after the first EOS of a reply mean nothing."""
+    """What was sampled; entries after the first end of a reply mean nothing."""
 
     tokens_RT: Tensor
     # of each token at the sampling temperature, before top-p
@@ -29,10 +30,23 @@ class Replies:
     first_PV: Tensor
 
 
-def is_live(tokens_RT: Tensor, eos: int = EOS) -> Tensor:
-    """True up to and including the first EOS of each reply."""
-    ended = (tokens_RT == eos).cumsum(-1) - (tokens_RT == eos).long()
-    return ended == 0
+def is_end(tokens: Tensor, ends: tuple[int, ...] = ENDS) -> Tensor:
+    """True where a token is one of `ends`; compared one by one, since a tensor of them would wait for the device."""
+    found = torch.zeros_like(tokens, dtype=torch.bool) if not ends else tokens == ends[0]
+    for end in ends[1:]:
+        found = found | (tokens == end)
+    return found
+
+
+def is_live(tokens_RT: Tensor, ends: tuple[int, ...] = ENDS) -> Tensor:
+    """True up to and including the first of `ends` in each reply."""
+    found = is_end(tokens_RT, ends).long()
+    return found.cumsum(-1) - found == 0
+
+
+def have_ended(tokens_RT: Tensor, ends: tuple[int, ...] = ENDS) -> bool:
+    """Whether every reply holds one of `ends`: waits for the device."""
+    return bool(is_end(tokens_RT, ends).any(-1).all())
 
 
 def first_log_probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
@@ -48,7 +62,7 @@ def generate_growing(
     uniforms_RT: Tensor,
     sampling: Sampling,
     rows: int,
-    eos: int = EOS,
+    ends: tuple[int, ...] = ENDS,
 ) -> Replies:
     """`rows` replies at a time, each with its own copy of the prompt's cache, which is concatenated anew for each token.
 
@@ -59,7 +73,7 @@ def generate_growing(
     for start in range(0, len(uniforms_RT), rows):
         owners = torch.arange(start, start + rows, device=prompts_PS.device) // replies
         parts.append(
-            _grow(forward, prompts_PS[owners], lengths_P[owners], uniforms_RT[start : start + rows], sampling, eos)
+            _grow(forward, prompts_PS[owners], lengths_P[owners], uniforms_RT[start : start + rows], sampling, ends)
         )
     first_RV = torch.cat([part.first_PV for part in parts])
     return Replies(
@@ -69,7 +83,9 @@ def generate_growing(
     )
 
 
-def _grow(forward: Forward, tokens: Tensor, lengths: Tensor, uniforms: Tensor, sampling: Sampling, eos: int) -> Replies:
+def _grow(
+    forward: Forward, tokens: Tensor, lengths: Tensor, uniforms: Tensor, sampling: Sampling, ends: tuple[int, ...]
+) -> Replies:
     # the longest of these prompts: the host has to know it
     longest = int(lengths.max())
     tokens = tokens[:, :longest]
@@ -90,7 +106,7 @@ def _grow(forward: Forward, tokens: Tensor, lengths: Tensor, uniforms: Tensor, s
     positions = torch.arange(longest, device=tokens.device)
     hidden = run_layers(x, forward, *rotation(forward.weights.shape, positions, x.dtype), prefill)
     last = hidden[torch.arange(rows, device=tokens.device), lengths - 1]
-    drawn = torch.full((rows, new), eos, device=tokens.device)
+    drawn = torch.full((rows, new), ends[0] if ends else 0, device=tokens.device)
     chosen = torch.zeros(rows, new, dtype=torch.promote_types(x.dtype, torch.float32), device=tokens.device)
     first = None
     for step in range(new):
@@ -99,9 +115,7 @@ def _grow(forward: Forward, tokens: Tensor, lengths: Tensor, uniforms: Tensor, s
             first = first_log_probabilities(logits, sampling)
         drawn[:, step], chosen[:, step] = sample(logits, uniforms[:, step], sampling)
         # the loop ends when all replies have: one wait for the device for each token, but the last, which nothing follows
-        if step + 1 == new or not bool(
-            is_live(drawn[:, : step + 1], eos)[:, -1].logical_and(drawn[:, step] != eos).any()
-        ):
+        if step + 1 == new or have_ended(drawn[:, : step + 1], ends):
             break
         x = functional.embedding(drawn[:, step : step + 1], forward.weights.embed_VD)
         mask = torch.cat((mask, torch.ones_like(mask[..., :1])), dim=-1)
@@ -111,7 +125,9 @@ def _grow(forward: Forward, tokens: Tensor, lengths: Tensor, uniforms: Tensor, s
     return Replies(tokens_RT=drawn, log_probabilities_RT=chosen, first_PV=first)
 
 
-def join_replies(prompts_PS: Tensor, lengths_P: Tensor, tokens_RT: Tensor, eos: int = EOS) -> tuple[Tensor, Tensor]:
+def join_replies(
+    prompts_PS: Tensor, lengths_P: Tensor, tokens_RT: Tensor, ends: tuple[int, ...] = ENDS
+) -> tuple[Tensor, Tensor]:
     """Prompt and reply joined, padded on the right: tokens (R, S + T), and a mask (R, S + T - 1) of the reply's predictions."""
     replies = len(tokens_RT) // len(prompts_PS)
     prompts, lengths = prompts_PS.repeat_interleave(replies, 0), lengths_P.repeat_interleave(replies, 0)
@@ -123,7 +139,7 @@ def join_replies(prompts_PS: Tensor, lengths_P: Tensor, tokens_RT: Tensor, eos: 
         tokens_RT.gather(1, at.clamp(0, new - 1)),
         functional.pad(prompts, (0, new)).masked_fill(at >= new, 0),
     )
-    live = is_live(tokens_RT, eos).gather(1, at.clamp(0, new - 1)) & inside
+    live = is_live(tokens_RT, ends).gather(1, at.clamp(0, new - 1)) & inside
     return joined, live[:, 1:]
 
 

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from phasewise.kit.regions import region
 from phasewise.workloads.polychromic.llama import Forward, attend, rotation, run_layers
-from phasewise.workloads.polychromic.replies import EOS, Replies, first_log_probabilities, is_live
+from phasewise.workloads.polychromic.replies import Replies, first_log_probabilities
 from phasewise.workloads.polychromic.sampling import Sampling
 
 Sampler = Callable[[Tensor, Tensor, Sampling], tuple[Tensor, Tensor]]
@@ -32,6 +32,7 @@ class Sizes:
 
     @property
     def rows(self) -> int:
+        """Replies in all, R = P N."""
         return self.prompts * self.replies
 
 
@@ -168,12 +169,13 @@ def collect(buffers: Buffers, first_PV: Tensor) -> Replies:
 
 def generate_shared(
     forward: Forward, buffers: Buffers, prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tensor,
-    sampling: Sampling, sampler: Sampler, *, ask_host: bool, eos: int = EOS,
+    sampling: Sampling, sampler: Sampler, *, stop: Callable[[Tensor], bool] | None = None, every: int = 1,
 ) -> Replies:  # fmt: skip
-    """All replies at once. `ask_host`: ask after each token whether all have ended with `eos`, and wait for the answer."""
+    """All replies at once. `stop(tokens so far)` is asked after each `every` tokens, if given, and may wait for the device."""
     first_PV = begin(forward, buffers, prompts_PS, lengths_P, uniforms_RT, sampling, sampler)
     for step in range(1, uniforms_RT.shape[1]):
-        if ask_host and bool(~is_live(buffers.tokens_RT[:, : step + 1], eos)[:, -1].any()):
+        # the first token comes with the prompts, as in the bursts of decoder.py
+        if stop is not None and (step - 1) % every == 0 and stop(buffers.tokens_RT[:, :step]):
             break
         decode_token(forward, buffers, sampling, sampler)
     return collect(buffers, first_PV)

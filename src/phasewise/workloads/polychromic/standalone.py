@@ -3,6 +3,9 @@
     python generate.py --ids 1 2 3 --tokens 32 --replies 3        token ids in, token ids out
     python generate.py --prompt "Hello" --tokens 32               with a tokenizer.json beside it, and the package tokenizers
 
+A model that was trained on messages (generate.json says so) gets its prompt through the chat template, by the package jinja2;
+--raw gives it the text as it is.
+
 This file is copied into every export as generate.py; it imports nothing of the project that wrote it.
 """
 
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import datetime
 from pathlib import Path
 
 import torch
@@ -98,12 +102,37 @@ def generate(
     return found
 
 
+def apply_template(folder: Path, text: str) -> str:
+    """What the chat template makes of one message by the user: the same environment as in transformers."""
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    def refuse(message: str) -> None:
+        raise SystemExit(f"error: the chat template refuses the prompt: {message}; give --raw.")
+
+    files = [folder / name for name in ("special_tokens_map.json", "tokenizer_config.json")]
+    settings = {
+        k: v for file in files if file.exists() for k, v in json.loads(file.read_text(encoding="utf-8")).items()
+    }
+    # a token is a text, or an object that holds one
+    tokens = {k: v["content"] if isinstance(v, dict) else v for k, v in settings.items() if k.endswith("_token")}
+    file = folder / "chat_template.jinja"
+    template = file.read_text(encoding="utf-8") if file.exists() else settings["chat_template"]
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = lambda value, **how: json.dumps(value, ensure_ascii=False, **how)
+    environment.globals |= {"raise_exception": refuse, "strftime_now": lambda how: datetime.now().strftime(how)}
+    messages = [{"role": "user", "content": text}]
+    return environment.from_string(template).render(messages=messages, add_generation_prompt=True, **tokens)
+
+
 def main() -> None:
     """Print one reply a line."""
     parser = argparse.ArgumentParser(description="Generate text with the exported model.")
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--prompt", help="text; needs tokenizer.json and the package tokenizers")
     given.add_argument("--ids", type=int, nargs="+", help="token ids")
+    parser.add_argument("--raw", action="store_true", help="the prompt as it is, without the chat template")
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--replies", type=int, default=1)
     parser.add_argument("--temperature", type=float, default=0.9, help="0 = always the most likely token")
@@ -117,7 +146,14 @@ def main() -> None:
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    prompt = options.ids if tokenizer is None else tokenizer.encode(options.prompt, add_special_tokens=False).ids
+        about = folder / "generate.json"
+        chat = about.exists() and json.loads(about.read_text())["chat"] and not options.raw
+        text = apply_template(folder, options.prompt) if chat else options.prompt
+        prompt = tokenizer.encode(text, add_special_tokens=False).ids
+        if not prompt:
+            parser.error("--prompt holds no token; give a text")
+    else:
+        prompt = options.ids
     with torch.inference_mode():
         for reply in range(options.replies):
             ids = generate(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -22,15 +23,30 @@ class Example:
     reply: tuple[int, ...]
 
 
-def read_examples(path: Path, tokenizer: Any, end: int, longest: int) -> list[Example]:
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """What a file holds, in its order."""
+
+    examples: list[Example]
+    # of these, those that were longer than allowed
+    cut: int
+    # most are messages, put through the tokenizer's chat template
+    chat: bool
+
+
+def read_examples(path: Path, tokenizer: Any, end: int, longest: int) -> Examples:
     """One example a line: {"prompt": ..., "reply": ...}, or {"messages": [...]} whose last message is the reply.
+
+    Every reply ends with the token `end`. Of an example of more than `longest` tokens the beginning of the prompt is cut, down to
+    half of them, then the end of the reply.
 
     Raises:
         UserError: a line is neither, with its number.
     """
-    found = []
+    found, cut, chats = [], 0, 0
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # not splitlines: JSON allows other ends of lines, such as U+2028, inside its strings
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"data {path} cannot be read: {error}; give a JSONL file in UTF-8.") from error
     for number, line in enumerate(lines, start=1):
@@ -41,34 +57,51 @@ def read_examples(path: Path, tokenizer: Any, end: int, longest: int) -> list[Ex
         except json.JSONDecodeError as error:
             raise UserError(f"{path}, line {number}: it is no JSON ({error.msg}); write one object a line.") from error
         prompt, reply = _split(record, f"{path}, line {number}", tokenizer)
-        ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        ids = tokenizer(prompt, add_special_tokens=False)["input_ids"] or [end]
         answer = [*tokenizer(reply, add_special_tokens=False)["input_ids"], end]
-        # what does not fit is cut from the beginning of the prompt and the end of the reply
-        answer = answer[: longest // 2]
-        found.append(Example(tuple(ids[-(longest - len(answer)) :]) or (end,), tuple(answer)))
+        if len(ids) + len(answer) > longest:
+            cut += 1
+            answer = answer[: max(longest // 2, longest - len(ids))]
+            ids = ids[-(longest - len(answer)) :]
+        chats += "messages" in record
+        found.append(Example(tuple(ids), tuple(answer)))
     if not found:
         raise UserError(f"data {path} holds no example; write one JSON object a line.")
-    return found
+    return Examples(examples=found, cut=cut, chat=2 * chats > len(found))
 
 
 def _split(record: Any, place: str, tokenizer: Any) -> tuple[str, str]:
     if isinstance(record, dict) and isinstance(record.get("prompt"), str) and isinstance(record.get("reply"), str):
         return record["prompt"], record["reply"]
     messages = record.get("messages") if isinstance(record, dict) else None
-    if (
-        isinstance(messages, list)
-        and len(messages) > 1
-        and all(isinstance(m, dict) and "content" in m for m in messages)
-    ):
-        if getattr(tokenizer, "chat_template", None) is None:
-            raise UserError(
-                f"{place}: it holds messages, and the model's tokenizer has no chat template; write prompt and reply."
-            )
-        asked = tokenizer.apply_chat_template(messages[:-1], tokenize=False, add_generation_prompt=True)
-        return asked, messages[-1]["content"]
+    if isinstance(messages, list) and len(messages) > 1 and all(isinstance(one, dict) for one in messages):
+        return _apply_template(messages, place, tokenizer), messages[-1]["content"]
     raise UserError(
         f'{place}: found {str(record)[:60]!r}; write {{"prompt": "...", "reply": "..."}} or {{"messages": [...]}}.'
     )
+
+
+def _apply_template(messages: list[dict[str, Any]], place: str, tokenizer: Any) -> str:
+    """The prompt of all messages but the last, as the model's own template writes it."""
+    for message in messages:
+        for name in ("role", "content"):
+            if not isinstance(message.get(name), str):
+                raise UserError(
+                    f"{place}: a message's {name} is {str(message.get(name))[:40]!r}; give a role and a content, both text."
+                )
+    if getattr(tokenizer, "chat_template", None) is None:
+        raise UserError(
+            f"{place}: it holds messages, and the model's tokenizer has no chat template; write prompt and reply."
+        )
+    # comes with transformers' templates
+    from jinja2 import TemplateError
+
+    try:
+        return str(tokenizer.apply_chat_template(messages[:-1], tokenize=False, add_generation_prompt=True))
+    except (TemplateError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{place}: the model's chat template refuses these messages ({shorten(str(error), 100)}); write those that it takes, or prompt and reply."
+        ) from error
 
 
 def choose_batch(count: int, size: int, step: int, seed: int) -> list[int]:

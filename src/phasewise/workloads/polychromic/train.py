@@ -10,10 +10,8 @@ optimizer, `OUT/options.json` what the run was started with.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import shutil
 import signal
 import sys
 import time
@@ -27,26 +25,35 @@ import torch
 from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic import trainer
 from phasewise.workloads.polychromic.diversity import diversity_closed
+from phasewise.workloads.polychromic.exporting import export_run
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import ALPHA, RANK
-from phasewise.workloads.polychromic.sampling import Sampling
-from phasewise.workloads.polychromic.shared import Sizes
-from phasewise.workloads.polychromic.texts import Example, choose_batch, make_batch, read_examples
+from phasewise.workloads.polychromic.opening import choose_device, open_run
+from phasewise.workloads.polychromic.run_folder import (
+    LOG,
+    remember,
+    resume,
+    save,
+    write_options,
+)
+from phasewise.workloads.polychromic.texts import choose_batch, make_batch, read_examples
 from phasewise.workloads.polychromic.update import LEARNING_RATE, make_update
-from phasewise.workloads.polychromic.users import UserModel, open_encoder, open_model
+from phasewise.workloads.polychromic.users_encoder import open_encoder
 
-CHECKPOINT, OPTIONS, LOG = "checkpoint.pt", "options.json", "log.jsonl"
 # of the document's schedule
 WARMUP_SHARE = 0.03
-# options that may differ between a run and its resumption
-FREE = ("steps", "save_every", "device")
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    "tokenizer.model",
-)
+
+
+class Finite(click.FloatRange):
+    """A number that is neither infinite nor nan, of which a range alone says nothing."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return found
 
 
 @click.group()
@@ -79,13 +86,13 @@ def main() -> None:
     help="most tokens of a prompt that is replied to",
 )
 @click.option("--mode", type=click.Choice(("set_pg", "faithful")), default="set_pg", show_default=True)
-@click.option("--weight", type=float, default=trainer.LAMBDA, show_default=True, help="of the diversity")
-@click.option("--rate", type=float, default=LEARNING_RATE, show_default=True, help="learning rate")
+@click.option("--weight", type=Finite(), default=trainer.LAMBDA, show_default=True, help="of the diversity")
+@click.option("--rate", type=Finite(0), default=LEARNING_RATE, show_default=True, help="learning rate")
 @click.option("--rank", type=click.IntRange(1), default=RANK, show_default=True, help="of the adapters")
-@click.option("--alpha", type=float, default=ALPHA, show_default=True)
-@click.option("--dropout", type=click.FloatRange(0, 1, max_open=True), default=0.1, show_default=True)
-@click.option("--temperature", type=click.FloatRange(0, min_open=True), default=0.9, show_default=True)
-@click.option("--top-p", type=click.FloatRange(0, 1), default=0.9, show_default=True)
+@click.option("--alpha", type=Finite(), default=ALPHA, show_default=True)
+@click.option("--dropout", type=Finite(0, 1, max_open=True), default=0.1, show_default=True)
+@click.option("--temperature", type=Finite(0, min_open=True), default=0.9, show_default=True)
+@click.option("--top-p", type=Finite(0, 1), default=0.9, show_default=True)
 @click.option("--encoder", default="minilm", show_default=True, help="minilm, own, or the folder of a BERT encoder")
 @click.option(
     "--decode",
@@ -96,6 +103,11 @@ def main() -> None:
 )
 @click.option("--dtype", type=click.Choice(("auto", "float32", "bfloat16")), default="auto", show_default=True)
 @click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True)
+@click.option(
+    "--checkpointing",
+    is_flag=True,
+    help="compute layers again in the backward pass: less memory, about a third more time",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--save-every", type=click.IntRange(1), default=50, show_default=True, help="steps between checkpoints")
 def run(**options: Any) -> None:
@@ -109,25 +121,36 @@ def run(**options: Any) -> None:
 )
 @click.option("--into", type=click.Path(file_okay=False, path_type=Path), required=True, help="folder to write")
 def export(out: Path, into: Path) -> None:
-    """Write the merged model: safetensors, torch.export program, tokenizer, and generate.py."""
-    _finish(lambda: export_run(out, into))
+    """Write the merged model: safetensors, tokenizer, settings and generate.py; with --decode own a torch.export program too."""
+    _finish(lambda: click.echo(f"wrote {', '.join(export_run(out, into))}"))
 
 
 def train(options: dict[str, Any]) -> int:
     """Steps done in all."""
     out: Path = options["out"]
     out.mkdir(parents=True, exist_ok=True)
-    plain = _remember(options, out)
-    user, examples, embed, device = _open(plain)
+    device = choose_device(options["device"])
+    plain = remember(options, out, device)
+    user, tokenizer = open_run(plain, device)
+    data = read_examples(Path(plain["data"]), tokenizer, user.ends[0], plain["length"])
+    embed = open_encoder(plain["encoder"], tokenizer, user, device)
+    # which way an exported model is prompted
+    write_options(plain | {"chat": data.chat}, out)
+    examples = data.examples
     update = make_update(user.lora, flat=True, rate=options["rate"])
-    done = _resume(update, out)
+    done = resume(update, out, click.echo)
     parts = trainer.Parts(
         forward=user.forward, lora=user.lora, generate=user.generate, embed=embed, diversity=diversity_closed, update=update,
         micro=options["micro"], together=options["micro"] * options["accumulate"], mode=options["mode"], weight=options["weight"],
+        ends=user.ends,
     )  # fmt: skip
     micro_step = None
     stop = _watch_interrupt()
     click.echo(f"{len(examples)} examples, from step {done}, {user.note}")
+    if data.cut:
+        click.echo(f"{data.cut} examples are longer than --length {options['length']} and were cut")
+    if done >= options["steps"]:
+        click.echo(f"nothing to do: {done} steps are done and --steps is {options['steps']}; give more to go on.")
     for step in range(done, options["steps"]):
         started = time.perf_counter()
         update.set_rate(schedule(step, options["steps"], options["rate"]))
@@ -144,11 +167,16 @@ def train(options: dict[str, Any]) -> int:
         result = trainer.train_step(parts, micro_step, placed)
         line = {"step": step, "loss": float(result["loss"]), "quality": float(result["quality"])}
         line |= {"diversity": float(result["diversity"].mean()), "seconds": time.perf_counter() - started}
+        if not math.isfinite(line["loss"]) or not bool(user.lora.flat.isfinite().all()):
+            raise UserError(
+                f"step {step}: the loss is {line['loss']} and the adapters are lost; they are not saved, the last checkpoint stays. "
+                "Use a smaller --rate in another --out."
+            )
         with (out / LOG).open("a") as log:
             log.write(json.dumps(line) + "\n")
         done = step + 1
         if done % options["save_every"] == 0 or done == options["steps"] or stop():
-            _save(update, done, out)
+            save(update, done, out)
             click.echo(f"step {done}: loss {line['loss']:.4f}, diversity {line['diversity']:.4f}, saved")
         if stop():
             click.echo("stopped; the same command goes on from here")
@@ -174,84 +202,6 @@ def schedule(step: int, steps: int, rate: float) -> float:
     if step < warmup:
         return rate * (step + 1) / warmup
     return rate * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
-
-
-def export_run(out: Path, into: Path) -> None:
-    """The merged model of the last checkpoint in `out`."""
-    if not (out / CHECKPOINT).exists() or not (out / OPTIONS).exists():
-        raise UserError(f"--out {out} holds no checkpoint; run the training first.")
-    plain = json.loads((out / OPTIONS).read_text())
-    user, _, _, _ = _open({**plain, "device": "cpu", "encoder": "none"})
-    user.lora.copy_from(torch.load(out / CHECKPOINT, weights_only=True)["lora"])
-    into.mkdir(parents=True, exist_ok=True)
-    user.export(into)
-    for name in TOKENIZER_FILES:
-        if (Path(plain["model"]) / name).exists():
-            shutil.copyfile(Path(plain["model"]) / name, into / name)
-    click.echo(f"wrote {', '.join(sorted(path.name for path in into.iterdir()))}")
-
-
-def _open(plain: dict[str, Any]) -> tuple[UserModel, list[Example], Any, torch.device]:
-    from transformers import AutoTokenizer
-
-    wanted = plain["device"]
-    device = torch.device("cuda" if wanted == "cuda" or (wanted == "auto" and torch.cuda.is_available()) else "cpu")
-    fast = device.type == "cuda" if plain["dtype"] == "auto" else plain["dtype"] == "bfloat16"
-    model = Path(plain["model"])
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    end = tokenizer.eos_token_id
-    if end is None:
-        raise UserError(f"model {model}: its tokenizer names no end of text; set eos_token in tokenizer_config.json.")
-    sizes = Sizes(
-        prompts=plain["micro"] * plain["accumulate"],
-        replies=plain["replies"],
-        prompt_length=plain["prompt"],
-        tokens=plain["tokens"],
-    )
-    user = open_model(
-        model, sizes, Sampling(plain["temperature"], plain["top_p"]), device, torch.bfloat16 if fast else torch.float32,
-        decode=plain["decode"], rank=plain["rank"], alpha=plain["alpha"], dropout=plain["dropout"],
-    )  # fmt: skip
-    if plain["encoder"] == "none":
-        return user, [], None, device
-    examples = read_examples(Path(plain["data"]), tokenizer, end, plain["length"])
-    return user, examples, open_encoder(plain["encoder"], tokenizer, user, device), device
-
-
-def _remember(options: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Write the options down, or compare them with those that the run was started with."""
-    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items() if name != "out"}
-    plain["data_sha256"] = hashlib.sha256(Path(plain["data"]).read_bytes()).hexdigest()
-    if (out / CHECKPOINT).exists():
-        before = json.loads((out / OPTIONS).read_text())
-        for name, value in plain.items():
-            if name not in FREE and before.get(name) != value:
-                raise UserError(
-                    f"{out} was started with {name} {before.get(name)!r}, now it is {value!r}; use the same, or another --out."
-                )
-    (out / OPTIONS).write_text(json.dumps(plain, indent=1) + "\n")
-    return plain
-
-
-def _resume(update: Any, out: Path) -> int:
-    """Load the checkpoint and cut the log to it; the number of steps done."""
-    if not (out / CHECKPOINT).exists():
-        (out / LOG).unlink(missing_ok=True)
-        return 0
-    saved = torch.load(out / CHECKPOINT, weights_only=True)
-    update.load(saved)
-    done = int(saved["done"])
-    lines = (out / LOG).read_text().splitlines()[:done]
-    (out / LOG).write_text("".join(f"{line}\n" for line in lines))
-    return done
-
-
-def _save(update: Any, done: int, out: Path) -> None:
-    state = {name: tensor.cpu() for name, tensor in update.state().items() if not name.startswith("grad/")}
-    part = out / f"{CHECKPOINT}.part"
-    torch.save({**state, "done": torch.tensor(done)}, part)
-    # a killed run never leaves half a checkpoint
-    part.replace(out / CHECKPOINT)
 
 
 def _watch_interrupt() -> Any:

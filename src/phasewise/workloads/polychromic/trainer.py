@@ -19,7 +19,7 @@ from phasewise.kit.graphs import capture
 from phasewise.kit.regions import region
 from phasewise.workloads.polychromic.llama import Forward, token_log_probabilities
 from phasewise.workloads.polychromic.lora import Lora
-from phasewise.workloads.polychromic.replies import EOS, Replies, is_live, join_replies
+from phasewise.workloads.polychromic.replies import ENDS, Replies, is_live, join_replies
 from phasewise.workloads.polychromic.update import Update
 
 # config/experiments/polychromic_0.3.yaml of the document, as its specification quotes it
@@ -56,8 +56,8 @@ class Parts:
     together: int
     mode: str = "set_pg"
     weight: float = LAMBDA
-    # the token that ends a reply
-    eos: int = EOS
+    # the tokens that end a reply
+    ends: tuple[int, ...] = ENDS
 
 
 def score(parts: Parts, prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tensor) -> Scored:
@@ -71,7 +71,7 @@ def score(parts: Parts, prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tens
                 prompts_PS[some], lengths_P[some], uniforms_RT[start * replies : (start + parts.together) * replies]
             )
         with region("diversity"), torch.no_grad():
-            e = parts.embed(drawn.tokens_RT, is_live(drawn.tokens_RT, parts.eos))
+            e = parts.embed(drawn.tokens_RT, is_live(drawn.tokens_RT, parts.ends))
             score, marginals = parts.diversity(e.view(-1, replies, e.shape[-1]))
         found.append(Scored(replies=drawn, diversity_P=score, marginals_PN=marginals))
     return found[0] if len(found) == 1 else _join(found)
@@ -212,7 +212,7 @@ def _micro_batches(parts: Parts, batch: dict[str, Tensor], scored: Scored | None
             n = scored.marginals_PN.shape[1]
             drawn = scored.replies.tokens_RT[start * n : (start + parts.micro) * n]
             part["joined"], part["live"] = join_replies(
-                batch["prompts"][some], batch["lengths"][some], drawn, parts.eos
+                batch["prompts"][some], batch["lengths"][some], drawn, parts.ends
             )
             part["marginals"] = scored.marginals_PN[some].flatten()
         yield part

@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
+from phasewise.records.errors import UserError
+
 # so that logits of random weights have a standard deviation of about 2: far from flat, and none so large that bfloat16, in which
 # numbers from 16 on are an eighth apart, would hide the errors that are looked for
 RANDOM_NORM_GAIN = 2.0
@@ -30,10 +32,12 @@ class ModelShape:
 
     @property
     def q_size(self) -> int:
+        """Features of all query heads together."""
         return self.heads * self.head
 
     @property
     def kv_size(self) -> int:
+        """Features of all keys of a token together, and of all its values."""
         return self.kv_heads * self.head
 
     @property
@@ -111,7 +115,27 @@ LAYER_NAMES = {
 
 
 def pack(shape: ModelShape, state: Mapping[str, Tensor]) -> Weights:
-    """Weights from the state dict of a LlamaForCausalLM, in its dtype."""
+    """Weights from the state dict of a LlamaForCausalLM, in its dtype.
+
+    Raises:
+        UserError: tensors are missing, or left over: a model with biases is another model without them.
+    """
+    wanted = {
+        f"model.layers.{i}.{p}.weight" for parts in LAYER_NAMES.values() for p in parts for i in range(shape.layers)
+    }
+    wanted |= {"model.embed_tokens.weight", "model.norm.weight"}
+    wanted |= set() if shape.tied else {"lm_head.weight"}
+    # a tied head may be written beside its embedding, and older files hold the angles' table
+    held = {
+        name
+        for name in state
+        if not name.endswith("rotary_emb.inv_freq") and not (shape.tied and name == "lm_head.weight")
+    }
+    for names, what in ((wanted - held, "lacks"), (held - wanted, "has, beside those of a Llama,")):
+        if names:
+            raise UserError(
+                f"the model {what} {len(names)} tensors, {min(names)} the first of them; use --decode library."
+            )
     packed = {
         name: torch.stack(
             [torch.cat([state[f"model.layers.{i}.{p}.weight"] for p in parts]) for i in range(shape.layers)]

@@ -1,0 +1,45 @@
+"""Open what the options of a run name: its device, its model with fresh adapters, and its tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from phasewise.records.errors import UserError
+from phasewise.workloads.polychromic.sampling import Sampling
+from phasewise.workloads.polychromic.shared import Sizes
+from phasewise.workloads.polychromic.user_parts import Tuning, UserModel, open_tokenizer
+from phasewise.workloads.polychromic.users import open_model
+
+
+def choose_device(wanted: str) -> torch.device:
+    """The GPU where there is one, unless `wanted` says which.
+
+    Raises:
+        UserError: cuda is wanted, and there is none.
+    """
+    found = torch.cuda.is_available()
+    if wanted == "cuda" and not found:
+        raise UserError("--device cuda: torch finds no NVIDIA GPU here; use --device cpu, or install torch for CUDA.")
+    return torch.device("cuda" if found and wanted != "cpu" else "cpu")
+
+
+def open_run(plain: dict[str, Any], device: torch.device) -> tuple[UserModel, Any]:
+    """The model with its adapters, and its tokenizer."""
+    model = Path(plain["model"])
+    tokenizer = open_tokenizer(model)
+    sizes = Sizes(
+        prompts=plain["micro"] * plain["accumulate"],
+        replies=plain["replies"],
+        prompt_length=plain["prompt"],
+        tokens=plain["tokens"],
+    )
+    user = open_model(
+        model, sizes, Sampling(plain["temperature"], plain["top_p"]), device, torch.bfloat16 if plain["dtype"] == "bfloat16" else torch.float32,
+        Tuning(rank=plain["rank"], alpha=plain["alpha"], dropout=plain["dropout"], seed=plain["seed"],
+            checkpointing=plain.get("checkpointing", False)),
+        decode=plain["decode"], end=tokenizer.eos_token_id, length=plain["length"],
+    )  # fmt: skip
+    return user, tokenizer
