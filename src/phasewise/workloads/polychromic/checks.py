@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from contextlib import suppress
 from dataclasses import replace
 from statistics import fmean, median
 
@@ -14,10 +15,11 @@ from torch.nn import functional
 from phasewise import Chart, CheckContext, Checked, Quantity, Series
 from phasewise.workloads.polychromic import data, diversity
 from phasewise.workloads.polychromic.encoder import encode, encode_each
-from phasewise.workloads.polychromic.forcing import log_probability_errors
+from phasewise.workloads.polychromic.forcing import SHAPE, log_probability_errors
 from phasewise.workloads.polychromic.generation import make_generator
 from phasewise.workloads.polychromic.gradients import exact_gradient, run_hundred_steps
 from phasewise.workloads.polychromic.llama import Forward
+from phasewise.workloads.polychromic.phases import Switches
 from phasewise.workloads.polychromic.pieces import choose_diversity
 from phasewise.workloads.polychromic.replies import generate_growing
 from phasewise.workloads.polychromic.sampling import GREEDY, Sampling, nucleus_floor
@@ -103,15 +105,13 @@ def log_probabilities(context: CheckContext) -> Checked:
 
 
 def sampled_frequencies(context: CheckContext) -> Checked:
-    """Chi-square of 100,000 sampled tokens against the nucleus of one distribution."""
-    from phasewise.workloads.polychromic.sampler import sample_on_device
-
+    """Chi-square of 100,000 tokens, sampled as this variant does, against the nucleus of one distribution."""
     generator = torch.Generator().manual_seed(5)
-    logits = 2 * torch.randn(TINY.vocabulary, generator=generator)
+    logits = 2 * torch.randn(SHAPE.vocabulary, generator=generator)
     uniforms = torch.rand(DRAWS, generator=generator, dtype=torch.float64)
     sampling = Sampling()
     rows = logits.to(context.device).expand(DRAWS, -1).contiguous()
-    tokens, _ = sample_on_device(rows, uniforms.to(context.device), sampling)
+    tokens, _ = sample_as(context.switches, rows, uniforms.to(context.device), sampling)
     p = (logits.double() / sampling.temperature).softmax(-1)
     kept = p * (p >= nucleus_floor(p, sampling.top_p))
     expected = DRAWS * kept / kept.sum()
@@ -131,6 +131,20 @@ def sampled_frequencies(context: CheckContext) -> Checked:
         message=f"chi-square {statistic:.1f} over {len(cells)} cells, p = {probability:.3f}",
         numbers={"p of chi-square": Quantity(value=probability), "tokens outside the nucleus": Quantity(value=outside)},
     )
+
+
+def sample_as(switches: Switches, logits_RV: Tensor, uniforms_R: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """`sampling.sample` by raw CUDA where this variant decodes by it, else by what PyTorch and Triton have."""
+    from phasewise.workloads.polychromic import decode_cuda
+    from phasewise.workloads.polychromic.sampler import sample_on_device
+
+    if switches.fused_decode and logits_RV.is_cuda:
+        capability = torch.cuda.get_device_capability(logits_RV.device)
+        # without a compiler the loop falls back too
+        with suppress(decode_cuda.NotBuilt):
+            if decode_cuda.can_sample(capability, SHAPE.vocabulary):
+                return decode_cuda.sample(logits_RV, uniforms_R, sampling, SHAPE)
+    return sample_on_device(logits_RV, uniforms_R, sampling)
 
 
 def lora_gradients(context: CheckContext) -> Checked:

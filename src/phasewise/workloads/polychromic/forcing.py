@@ -13,8 +13,10 @@ from phasewise.workloads.polychromic.phases import Switches
 from phasewise.workloads.polychromic.replies import is_live, reply_logits
 from phasewise.workloads.polychromic.sampling import Sampling
 from phasewise.workloads.polychromic.shared import Sizes
-from phasewise.workloads.polychromic.weights import TINY, draw_weights
+from phasewise.workloads.polychromic.weights import ModelShape, draw_weights
 
+# small, with heads that raw CUDA is written for
+SHAPE = ModelShape(layers=2, width=192, heads=3, kv_heads=1, head=64, inner=320, vocabulary=193)
 # the rows that the kernels are cut for, and so many tokens that a root mean square is known to a few per cent
 SIZES = Sizes(prompts=4, replies=3, prompt_length=12, tokens=96)
 
@@ -30,11 +32,11 @@ class Errors:
 
 @torch.no_grad()
 def log_probability_errors(switches: Switches, device: torch.device) -> Errors:
-    """Replies of this variant's loop on the tiny model, and its errors on them."""
-    weights = draw_weights(TINY).to(device, torch.bfloat16 if switches.half else torch.float32)
+    """Replies of this variant's loop on a small model, and its errors on them."""
+    weights = draw_weights(SHAPE).to(device, torch.bfloat16 if switches.half else torch.float32)
     sampling = Sampling()
     generator = torch.Generator().manual_seed(13)
-    prompts = torch.randint(3, TINY.vocabulary, (SIZES.prompts, SIZES.prompt_length), generator=generator).to(device)
+    prompts = torch.randint(3, SHAPE.vocabulary, (SIZES.prompts, SIZES.prompt_length), generator=generator).to(device)
     lengths = torch.randint(2, SIZES.prompt_length + 1, (SIZES.prompts,), generator=generator).to(device)
     uniforms = torch.rand(SIZES.rows, SIZES.tokens, generator=generator).to(device)
     drawn = make_generator(switches, weights, None, SIZES, sampling).generate(prompts, lengths, uniforms)
