@@ -21,14 +21,7 @@ from phasewise.workloads.polychromic.run_folder import remember
 from phasewise.workloads.polychromic.texts import read_examples
 from phasewise.workloads.polychromic.train import schedule
 from workloads.polychromic.commands import SMALL, call, read_log
-from workloads.polychromic.tiny_model import write_examples, write_tiny_model
-
-
-@pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    folder = tmp_path_factory.mktemp("given")
-    model, data = write_tiny_model(folder / "model"), write_examples(folder / "data.jsonl")
-    return "--model", str(model), "--data", str(data)
+from workloads.polychromic.tiny_model import write_tiny_model
 
 
 def test_a_run_in_two_parts_is_the_run_in_one_and_exports_a_model_that_the_library_reads(given, tmp_path: Path) -> None:

@@ -19,14 +19,6 @@ from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic.texts import read_examples
 from phasewise.workloads.polychromic.train import main
 from workloads.polychromic.commands import SMALL, call, refuse
-from workloads.polychromic.tiny_model import write_examples, write_tiny_model
-
-
-@pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    folder = tmp_path_factory.mktemp("given")
-    model, data = write_tiny_model(folder / "model"), write_examples(folder / "data.jsonl")
-    return "--model", str(model), "--data", str(data)
 
 
 @pytest.mark.parametrize(
