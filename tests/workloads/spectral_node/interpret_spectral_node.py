@@ -10,6 +10,8 @@ from phasewise.workloads.spectral_node import kernels, lesson
 from phasewise.workloads.spectral_node.closed import cast, make_tables
 from phasewise.workloads.spectral_node.flow import draw_flow, fold, take_flow
 from phasewise.workloads.spectral_node.metric import christoffel_tangent, draw_metric
+from phasewise.workloads.spectral_node.proposals import positive
+from phasewise.workloads.spectral_node.softplus import softplus_fused
 
 CPU = torch.device("cpu")
 
@@ -88,5 +90,13 @@ def compare_training() -> float:
     return max(float((found[name] - exact[name]).norm() / exact[name].norm()) for name in exact)
 
 
+def compare_softplus() -> float:
+    """Far out on both sides, a block and a tail, and nothing at all."""
+    z, bias = torch.linspace(-120, 120, 1500, dtype=torch.float64), torch.tensor(0.7, dtype=torch.float64)
+    assert softplus_fused(z[:0].float(), bias.float()).numel() == 0
+    return worst([softplus_fused(z.float(), bias.float())], [positive(z, bias)])
+
+
 if __name__ == "__main__":
-    print(json.dumps({**compare_solvers(), "christoffel": compare_christoffel(), "training": compare_training()}))
+    single = {"christoffel": compare_christoffel(), "training": compare_training(), "softplus": compare_softplus()}
+    print(json.dumps({**compare_solvers(), **single}))

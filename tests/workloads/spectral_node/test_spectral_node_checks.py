@@ -98,3 +98,25 @@ def test_gradients_are_compared_over_the_whole_case_on_a_gpu_and_over_a_part_els
     monkeypatch.setattr(checks, "_gradient", lambda loss, **more: find(loss, **{**more, "device": CPU}))
     checked = checks.gradients_agree(dataclasses.replace(context, device=torch.device("cuda")))
     assert checked.passed and checked.message.startswith("12 transitions x 3 wavelengths: cosines adjoint 1.0")
+
+
+def test_what_the_document_proposes_is_timed_beside_the_same_without_it() -> None:
+    checked = checks.proposals_measured(make_context("christoffel", Switches(form="batched", gamma="tangent")))
+    assert checked.passed and set(checked.numbers) == {"time, GroupNorm"}
+    ratio = checked.numbers["time, GroupNorm"]
+    assert 0 < ratio.low <= ratio.value <= ratio.high
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_all_three_proposals_are_timed() -> None:
+    context = dataclasses.replace(
+        make_context("christoffel", Switches(form="batched", gamma="tangent")), device=torch.device("cuda")
+    )
+    checked = checks.proposals_measured(context)
+    assert checked.passed, checked.message
+    assert set(checked.numbers) == {
+        "time, GroupNorm",
+        "time, bias and softplus, of the whole evaluation",
+        "time, the same in one kernel",
+        "time, a memory pool",
+    }

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from phasewise import CheckContext, Checked, Quantity, Shape
 from phasewise.kit.batches import find_largest
-from phasewise.workloads.spectral_node import compress, data, lesson, program, quality
+from phasewise.workloads.spectral_node import compress, data, lesson, program, proposals, quality
 from phasewise.workloads.spectral_node.adjoint import adjoint_loss
 from phasewise.workloads.spectral_node.closed import NODES, look_up, speed_at_nodes
 from phasewise.workloads.spectral_node.flow import draw_flow
@@ -40,6 +40,11 @@ def real_spectra(context: CheckContext) -> Checked:
 def five_hundred_epochs(context: CheckContext) -> Checked:
     """Wall time of 500 steps over all transitions, and the training curve."""
     return quality.time_epochs(context)
+
+
+def proposals_measured(context: CheckContext) -> Checked:
+    """What the document proposes and no phase does, timed beside the same without it."""
+    return proposals.measure_proposals(context)
 
 
 def invariant(context: CheckContext) -> Checked:

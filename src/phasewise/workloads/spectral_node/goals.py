@@ -32,12 +32,16 @@ SAME_STEPS = (
 CONSIDERED = {
     "TF32 for the networks": "a tangent in TF32 errs by 1e-3 and the gate asks for 1e-5; the kernel uses TF32 in three parts instead",
     "GroupNorm": (
-        "it adds a mean and a variance over 64 or 128 units to every evaluation and to both of its tangents, and changes g; the "
-        "network is 3 layers deep and trains without it; reasoned, not measured"
+        "it adds a mean and a variance over the units to every evaluation and to both of its tangents, and changes g; the network "
+        "is 3 layers deep and trains without it; what it costs: check proposals-measured"
     ),
-    "a fused softplus of its own": "softplus is one value a point, after 2 (H1 + H2) tanh: it is inside triton-christoffel, at no traffic; alone it was not measured",
+    "a fused softplus of its own": (
+        "softplus is one value a point, after 2 (H1 + H2) tanh: it is inside triton-christoffel, at no traffic; what it takes of an "
+        "evaluation, by operators and by a kernel: check proposals-measured"
+    ),
     "a memory pool of one's own": (
-        "the fused step allocates nothing while a graph replays; what the allocator costs the closed form is the phase allocator; a pool was not measured"
+        "the fused step allocates nothing while a graph replays; what the allocator costs the closed form is the phase allocator, and "
+        "what a pool brings an evaluation that allocates: check proposals-measured"
     ),
     "a memory fraction": "set_per_process_memory_fraction limits and does not speed up; the harness has memory_limit_bytes for it",
     "cuDNN flags": "no operator here reaches cuDNN",

@@ -249,6 +249,7 @@ workload = Workload(
         Check("five-hundred-epochs", when="final", cases=("train",)),
         Check("largest-batch", when="final", cases=("train",)),
         Check("compressed-holds", when="final", cases=("couple",)),
+        Check("proposals-measured", when="final", cases=("christoffel",)),
         Check("bitwise-repeatable", when="final"),
     ),
     targets=TARGETS,
