@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phasewise.profile.intervals import intersect, length, merge, subtract
+from phasewise.profile.intervals import covers, intersect, length, merge, subtract
 
 points = st.integers(0, 60)
 intervals = st.lists(st.tuples(points, points).map(lambda pair: (min(pair), max(pair))), max_size=12)
@@ -32,3 +32,9 @@ def test_intersection_and_difference_are_those_of_sets(left, right):
 def test_nothing_is_left_of_an_interval_that_is_covered_whole():
     assert subtract([(0, 10)], [(0, 4), (4, 12)]) == []
     assert intersect([(0, 10)], []) == []
+
+
+@given(intervals)
+def test_a_moment_is_covered_where_an_interval_holds_it(parts):
+    merged = merge(parts)
+    assert {moment for moment in range(-1, 62) if covers(merged, moment)} == covered(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 Interval = tuple[int, int]
@@ -23,6 +24,12 @@ def merge(intervals: Iterable[Interval]) -> Intervals:
 def length(intervals: Sequence[Interval]) -> int:
     """Total length of disjoint intervals."""
     return sum(end - start for start, end in intervals)
+
+
+def covers(intervals: Sequence[Interval], moment: int) -> bool:
+    """Whether one of them, merged, holds the moment."""
+    place = bisect_right(intervals, moment, key=lambda interval: interval[0])
+    return place > 0 and moment < intervals[place - 1][1]
 
 
 def intersect(left: Sequence[Interval], right: Sequence[Interval]) -> Intervals:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from phasewise.profile.intervals import Interval, Intervals, intersect, length, merge, subtract
+from phasewise.profile.intervals import Interval, Intervals, covers, intersect, length, merge, subtract
 from phasewise.profile.names import categorise_kernel, categorise_operator
 from phasewise.profile.operators import launching_intervals, nest
 from phasewise.profile.trace import KERNEL, Event, Step, Trace, in_step
@@ -147,8 +147,7 @@ def _region_intervals(trace: Trace, frame: Frame, host: Intervals) -> Intervals:
     others: Intervals = []
     for event in frame.work:
         origin = trace.launch_of(event) or event
-        inside = any(start <= origin.start < end for start, end in host)
-        (mine if inside else others).append(event.interval)
+        (mine if covers(host, origin.start) else others).append(event.interval)
     busy = merge(mine)
     idle = subtract(host, merge([*busy, *others]))
     return intersect([frame.window], merge([*busy, *idle]))
@@ -180,7 +179,8 @@ def _operator_claims(trace: Trace) -> list[tuple[str, Intervals]]:
         if node.is_leaf():
             category = categorise_operator(node.event.name)
             own[category if category in own else "kernel"] += node.own()
-    compiled = [event.interval for event in trace.annotations if event.name.startswith(_compiled_name(trace))]
+    mark = _compiled_name(trace)
+    compiled = [event.interval for event in trace.annotations if event.name.startswith(mark)]
     exchanging = [event.interval for event in trace.annotations if event.name.startswith(("gloo:", "mpi:"))]
     own["kernel"] += compiled
     own["communication"] += exchanging
