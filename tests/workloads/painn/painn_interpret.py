@@ -31,7 +31,7 @@ def check_nothing() -> cases.Found:
 def check_tiles() -> cases.Found:
     """Rows around the length of a tile, and of none, with warps of 16 and of 32 features; and what is not finite stays where it belongs."""
     atoms, edges = draw_rows(LENGTHS)
-    wide = RowLaunch(32, 4, tile=16)
+    wide = RowLaunch(32, 4, tile=8)
     return (
         cases.check_messages(atoms, edges, 32, [TILE, wide], [TILE, wide])
         | check_poison(edges, 32, wide)

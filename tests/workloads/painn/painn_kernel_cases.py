@@ -13,15 +13,18 @@ from phasewise.workloads.painn import reference
 from phasewise.workloads.painn.layout import Atoms, Edges, Sizes
 from phasewise.workloads.painn.triton import (
     adjoint,
+    adjoint_tiles,
     cells,
     dense,
     forces,
     lists,
     message,
+    message_tiles,
     molecules,
     prune,
     radial,
     readout,
+    split,
     table,
     update,
     update_adjoint,
@@ -174,11 +177,15 @@ def check_messages(
     q, mu, x = draw(count, features), draw(count, 3, features), draw(count, 3 * features)
     qbar, mubar = draw(count, 2 * features)[:, :features], draw(count, 3, features)
     rows = (edges.row_ptr, edges.j)
+    tiles = any(launch.tile for launch in (*forward, *backward))
+    parts = make_split(edges, sizes, filters) if tiles else None
     for name, m in (("", mu), ("-first", None)):
         exact = message.message_plain(*wide(q, m, x), exact_record, *rows, filters.double())
         for launch in forward:
-            got = message.message(q, m, x, record, *rows, filters, launch)
-            again = message.message(q, m, x, record, *rows, filters, launch)
+            if launch.tile:
+                got, again = (message_tiles.message_by_tiles(q, m, x, parts, *rows, launch) for _ in range(2))
+            else:
+                got, again = (message.message(q, m, x, record, *rows, filters, launch) for _ in range(2))
             keep(found, f"q{name}", relative(got[0], exact[0]))
             keep(found, f"mu{name}", relative(got[1], exact[1]))
             found["again"] = found.get("again", True) and all(
@@ -194,9 +201,14 @@ def check_messages(
             for _ in range(2):
                 pulls = adjoint.new_pulls(edges.j.shape[0], features, count, device, launch)
                 for add in (False, True):
-                    got = adjoint.message_adjoint(
-                        qbar, mubar, m, x, record, slope, *rows, filters, pulls, add=add, launch=launch
-                    )
+                    if launch.tile:
+                        got = adjoint_tiles.adjoint_by_tiles(
+                            qbar, mubar, m, x, parts, *rows, pulls, add=add, launch=launch
+                        )
+                    else:
+                        got = adjoint.message_adjoint(
+                            qbar, mubar, m, x, record, slope, *rows, filters, pulls, add=add, launch=launch
+                        )
                 runs.append((pulls[:, : int(edges.row_ptr[-1])], *(got or ())))
             keep(found, f"pulls{name}", relative(runs[0][0].double().sum(0), exact_pulls[0, : runs[0][0].shape[1]]))
             if exact is not None:
@@ -204,6 +216,11 @@ def check_messages(
                 keep(found, "mubar", relative(runs[0][2], exact[1]))
             found["again"] &= all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
     return found
+
+
+def make_split(edges: Edges, sizes: Sizes, filters: Tensor) -> split.Split:
+    """What tiles read: edges, and the filter (K + 1, 3F) of one layer."""
+    return split.Split(split.split_edges(edges.r, edges.row_ptr, sizes), split.split_filters(filters[None])[0])
 
 
 def keep(found: Found, name: str, error: float) -> None:

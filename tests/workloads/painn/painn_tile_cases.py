@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 
 import torch
@@ -9,8 +10,11 @@ from torch import Tensor
 
 from phasewise.workloads.painn.fused import FusedMessages, Launches
 from phasewise.workloads.painn.layout import Atoms, Edges, Sizes
-from phasewise.workloads.painn.triton import adjoint, message, radial, split
-from workloads.painn.painn_kernel_cases import Found, draw_batch
+from phasewise.workloads.painn.triton import adjoint, split
+from phasewise.workloads.painn.triton.adjoint_tiles import adjoint_by_tiles
+from phasewise.workloads.painn.triton.message_tiles import message_by_tiles
+from phasewise.workloads.painn.triton.row_launch import RowLaunch
+from workloads.painn.painn_kernel_cases import Found, draw_batch, make_split
 
 # around a tile and two, with none, and many
 LENGTHS = [0, 1, 8, 15, 16, 17, 40]
@@ -32,7 +36,7 @@ def draw_rows(lengths: list[int]) -> tuple[Atoms, Edges]:
     return draw_batch([count]), edges
 
 
-def check_poison(edges: Edges, features: int, launch: message.RowLaunch) -> Found:
+def check_poison(edges: Edges, features: int, launch: RowLaunch) -> Found:
     """What is not finite at one atom, and along one edge, reaches the rows that have them and no other; the others keep their bits."""
     sizes, generator = Sizes(features=features), torch.Generator().manual_seed(7)
     count, real = edges.row_ptr.shape[0] - 1, int(edges.row_ptr[-1])
@@ -46,12 +50,10 @@ def check_poison(edges: Edges, features: int, launch: message.RowLaunch) -> Foun
     rows = (edges.row_ptr, edges.j)
 
     def run(r: Tensor, given: list[Tensor], received: list[Tensor]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        record, slope = radial.edge_records(r, edges.row_ptr, sizes)
-        forth = message.message(q, mu, given[0], record, *rows, filters, launch)
+        parts = make_split(replace(edges, r=r), sizes, filters)
+        forth = message_by_tiles(q, mu, given[0], parts, *rows, launch)
         pulls = adjoint.new_pulls(r.shape[0], features, count, r.device, launch)
-        back = adjoint.message_adjoint(
-            received[0], received[1], mu, x, record, slope, *rows, filters, pulls, add=False, launch=launch
-        )
+        back = adjoint_by_tiles(*received, mu, x, parts, *rows, pulls, add=False, launch=launch)
         return forth, (*back, pulls)
 
     lost, place = int(edges.j[real - 1]), int(edges.row_ptr[-2]) - 1
@@ -80,7 +82,7 @@ def check_poison(edges: Edges, features: int, launch: message.RowLaunch) -> Foun
     return found
 
 
-def check_layers(features: int, launch: message.RowLaunch) -> Found:
+def check_layers(features: int, launch: RowLaunch) -> Found:
     """A model's messages with halves that are made once for all of its layers: the bits of a call that makes its own."""
     sizes, generator = Sizes(features=features), torch.Generator().manual_seed(9)
     _, edges = draw_rows([3, 0, 9])
@@ -91,19 +93,15 @@ def check_layers(features: int, launch: message.RowLaunch) -> Found:
     filters = draw(sizes.layers, sizes.radial + 1, 3 * features) * torch.tensor([0.01, 1.0, 300.0])[:, None, None]
     q, mu, x = draw(3, features), draw(3, 3, features), draw(3, 3 * features)
     messages = FusedMessages(edges, filters, sizes, Launches(launch, launch), halves=split.split_filters(filters))
-    record, slope = radial.edge_records(edges.r, edges.row_ptr, sizes)
+    rows = (edges.row_ptr, edges.j)
     pulls = torch.zeros_like(messages.pulls())
     found, real = {}, int(edges.row_ptr[-1])
     for layer in reversed(range(sizes.layers)):
-        forth = (
-            messages.send(layer, q, mu, x),
-            message.message(q, mu, x, record, edges.row_ptr, edges.j, filters[layer], launch),
-        )
+        parts = make_split(edges, sizes, filters[layer])
+        forth = messages.send(layer, q, mu, x), message_by_tiles(q, mu, x, parts, *rows, launch)
         back = (
             messages.pull(layer, q, mu, mu, x),
-            adjoint.message_adjoint(
-                q, mu, mu, x, record, slope, edges.row_ptr, edges.j, filters[layer], pulls, add=layer < 2, launch=launch
-            ),
+            adjoint_by_tiles(q, mu, mu, x, parts, *rows, pulls, add=layer < 2, launch=launch),
         )
         pairs = ((a, b) for both in (forth, back) for a, b in zip(*both, strict=True))
         found[f"layer-{layer}"] = all(torch.equal(a, b) for a, b in pairs)

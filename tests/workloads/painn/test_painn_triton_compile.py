@@ -44,7 +44,7 @@ INT_POINTERS = {
 DOUBLES = {"atomref", "cell", "forces", "gradient", "positions", "total", "where"}
 # by kernel, since elsewhere numbers are those of atoms
 HALVES = {
-    split.split_kernel: {"numbers", "slopes"},
+    split.split_edge_kernel: {"numbers", "slopes"},
     message_tiles.message_tile_kernel: {"numbers", "filters"},
     adjoint_tiles.adjoint_tile_kernel: {"numbers", "slopes", "filters"},
 }
@@ -52,7 +52,7 @@ HALVES = {
 SHARED = {75: 64 * 1024, 80: 163 * 1024, 90: 227 * 1024}
 
 
-def compile_kernel(kernel, constants: dict, capability: int, warps: int = 4, stages: int = 3, registers=None):
+def compile_kernel(kernel, constants: dict, capability: int, warps: int = 4, stages: int = 3):
     """Machine code for this compute capability; pointers and strides of whole rows are aligned, as they are in use."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -74,7 +74,7 @@ def compile_kernel(kernel, constants: dict, capability: int, warps: int = 4, sta
         if kind[0] == "*" or (n in strides and kind == "i32")
     }
     source = ASTSource(kernel, signature, {at[n]: value for n, value in constants.items()}, aligned)
-    options = {"num_warps": warps, "num_stages": stages, "maxnreg": registers}
+    options = {"num_warps": warps, "num_stages": stages}
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
@@ -145,7 +145,14 @@ SMALL = {
     "forces": (forces.force_kernel, {"PARTS": 2, "STRAIN": True, "ROWS": 8, "COLUMNS": 16}),
     "energies": (forces.energy_kernel, {"CHUNK": 1024}),
     "sums": (forces.sum_kernel, {"CHUNK": 1024}),
-    "split": (split.split_kernel, {"COUNT": 21, "DEPTH": 64, "SLOPES": True, "BLOCK": split.BLOCK}),
+    "split": (
+        split.split_edge_kernel,
+        {"RADIAL": 20, "DEPTH": 64, "GAUSSIAN": True, "SLOPES": True, "BLOCK": split.BLOCK},
+    ),
+    "bessel-split": (
+        split.split_edge_kernel,
+        {"RADIAL": 20, "DEPTH": 64, "GAUSSIAN": False, "SLOPES": True, "BLOCK": split.BLOCK},
+    ),
     "readout": (readout.readout_kernel, {"HIDDEN": 64, "COLUMNS": 64, "ROWS": 16}),
 }
 
@@ -161,27 +168,26 @@ def defaults_first(launches: tuple[message.RowLaunch, ...]) -> list:
 
 
 @warnings
-@pytest.mark.parametrize("launch", defaults_first(message.FORWARD_LAUNCHES))
+@pytest.mark.parametrize(
+    "launch", defaults_first(message.FORWARD_LAUNCHES) + defaults_first(message_tiles.FORWARD_TILES)
+)
 def test_the_message_fits_into_registers(launch: message.RowLaunch, tmp_path: Path) -> None:
     kernel = message_tiles.message_tile_kernel if launch.tile else message.message_kernel
-    compiled = compile_kernel(
-        kernel, rows(launch, HAS_MU=True), 90, launch.warps, 1 if launch.tile else 3, launch.registers
-    )
+    compiled = compile_kernel(kernel, rows(launch, HAS_MU=True), 90, launch.warps, 1 if launch.tile else 3)
     assert spilled_bytes(compiled, tmp_path) == 0
     # tiles are read in the order in which tensor cores take them: no thread hands anything to another
     assert compiled.metadata.shared == 0
 
 
 @warnings
-@pytest.mark.parametrize("launch", defaults_first(adjoint.ADJOINT_LAUNCHES))
+@pytest.mark.parametrize(
+    "launch", defaults_first(adjoint.ADJOINT_LAUNCHES) + defaults_first(adjoint_tiles.ADJOINT_TILES)
+)
 def test_the_adjoint_fits_into_registers(launch: message.RowLaunch, tmp_path: Path) -> None:
     kernel = adjoint_tiles.adjoint_tile_kernel if launch.tile else adjoint.message_adjoint_kernel
-    compiled = compile_kernel(
-        kernel, rows(launch, HAS_MU=True, ADD=True), 90, launch.warps, 1 if launch.tile else 3, launch.registers
-    )
+    compiled = compile_kernel(kernel, rows(launch, HAS_MU=True, ADD=True), 90, launch.warps, 1 if launch.tile else 3)
     assert spilled_bytes(compiled, tmp_path) == 0
-    # but for the pulls, which warps sum where one has not all features of the program
-    assert compiled.metadata.shared == 0 or (not launch.tile and launch.warps > 1)
+    assert compiled.metadata.shared == 0
 
 
 @warnings
@@ -194,9 +200,8 @@ def test_messages_compile_for_older_gpus_and_for_tables(capability: int, tabulat
 
 
 @warnings
-@pytest.mark.parametrize("width", [16, 32])
-def test_tiles_of_edges_stay_in_registers_on_older_gpus_too(width: int, tmp_path: Path) -> None:
-    launch = message.RowLaunch(block=4 * width, warps=4, tile=8)
+def test_tiles_of_edges_stay_in_registers_on_older_gpus_too(tmp_path: Path) -> None:
+    launch = message_tiles.FORWARD_TILES[0]
     for kernel, more in ((message_tiles.message_tile_kernel, {}), (adjoint_tiles.adjoint_tile_kernel, {"ADD": False})):
         for mu in (False, True):
             compiled = compile_kernel(kernel, rows(launch, HAS_MU=mu, **more), 80, launch.warps, 1)

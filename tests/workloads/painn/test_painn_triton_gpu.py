@@ -51,26 +51,31 @@ def test_boxes_agree_with_brute_force(count: int, side: float, skewed: bool) -> 
     hold(cases.check_box(atoms, *boxes, 200 * count if count < 100 else 130 * count))
 
 
+def list_launches(tabulated: bool, count: int | None) -> tuple[list, list]:
+    """The first `count` of each kernel, forwards and backwards, those by tiles among them where there is no table."""
+    from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES
+    from phasewise.workloads.painn.triton.adjoint_tiles import ADJOINT_TILES
+    from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES
+    from phasewise.workloads.painn.triton.message_tiles import FORWARD_TILES
+
+    both = ((FORWARD_LAUNCHES, FORWARD_TILES), (ADJOINT_LAUNCHES, ADJOINT_TILES))
+    forward, backward = ([*plain[:count], *(() if tabulated else tiles[:count])] for plain, tiles in both)
+    return forward, backward
+
+
 # every launch once; what differs in the records alone is compiled for two
 @pytest.mark.parametrize(
     ("basis", "tabulated", "launches"), [("gaussian", False, None), ("bessel", False, 1), ("gaussian", True, 2)]
 )
 def test_messages_agree_with_float64_and_repeat_their_bits(basis: str, tabulated: bool, launches: int | None) -> None:
-    from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES
-    from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES
-
     atoms, edges = few_molecules()
-    some = list(FORWARD_LAUNCHES[:launches]), list(ADJOINT_LAUNCHES[:launches])
+    some = list_launches(tabulated, launches)
     found = cases.check_messages(atoms, edges, 128, *some, tabulated=tabulated, basis=basis)
     hold(found, BESSEL if basis == "bessel" else TOLERANCE)
 
 
 def test_messages_of_as_few_functions_as_a_table_has_weights_agree_with_float64() -> None:
-    from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES
-    from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES
-
-    some = ([*launches[:2], launches[-1]] for launches in (FORWARD_LAUNCHES, ADJOINT_LAUNCHES))
-    hold(cases.check_messages(*few_molecules(), 128, *some, functions=4))
+    hold(cases.check_messages(*few_molecules(), 128, *list_launches(False, 2), functions=4))
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])

@@ -12,10 +12,12 @@ from phasewise.workloads.painn import reference
 from phasewise.workloads.painn.layout import Sizes, weight_shapes
 from phasewise.workloads.painn.triton import (
     adjoint,
+    adjoint_tiles,
     dense,
     device,
     forces,
     message,
+    message_tiles,
     radial,
     readout,
     table,
@@ -158,7 +160,16 @@ def test_a_filter_from_the_table_is_close_and_its_slope_is_that_of_the_table() -
     assert not got[d > 5].any()
 
 
-@pytest.mark.parametrize("launch", [*message.FORWARD_LAUNCHES, *adjoint.ADJOINT_LAUNCHES], ids=str)
+@pytest.mark.parametrize(
+    "launch",
+    [
+        *message.FORWARD_LAUNCHES,
+        *adjoint.ADJOINT_LAUNCHES,
+        *message_tiles.FORWARD_TILES,
+        *adjoint_tiles.ADJOINT_TILES,
+    ],
+    ids=str,
+)
 def test_every_launch_has_whole_warps_and_divides_the_width(launch: message.RowLaunch) -> None:
     message.check_launch(launch, 128)
 

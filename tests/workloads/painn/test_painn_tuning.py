@@ -15,7 +15,16 @@ from phasewise.workloads.painn.fused import Launches, default_launches, fitting_
 from phasewise.workloads.painn.fused_atoms import Tiles
 from phasewise.workloads.painn.layout import Sizes
 from phasewise.workloads.painn.phases import CASES, Switches
-from phasewise.workloads.painn.triton import adjoint, dense, device, message, update, update_adjoint
+from phasewise.workloads.painn.triton import (
+    adjoint,
+    adjoint_tiles,
+    dense,
+    device,
+    message,
+    message_tiles,
+    update,
+    update_adjoint,
+)
 from phasewise.workloads.painn.weights import choose_weights
 from workloads.painn import painn_kernel_cases as cases
 
@@ -67,15 +76,20 @@ def test_a_tile_that_is_the_default_divides_every_width_that_the_kernels_take(fe
     for name, (launches, inputs) in tiles.items():
         for launch in launches[: len(tuning.LIMITS[name]) + 1]:
             assert inputs % launch.depth == 0 and (name in ("forth", "back") or inputs % launch.columns == 0)
-    rows = fitting_launches(Sizes(features=features), CPU)
-    for launches, limits in zip(rows, (message.FORWARD_LIMITS, adjoint.ADJOINT_LIMITS), strict=True):
-        assert len(launches) > len(limits) and all(features % launch.block == 0 for launch in launches)
+    tiled = (message_tiles.FORWARD_TILE_LIMITS, adjoint_tiles.ADJOINT_TILE_LIMITS)
+    for knots, every in ((0, tiled), (512, (message.FORWARD_LIMITS, adjoint.ADJOINT_LIMITS))):
+        rows = fitting_launches(Sizes(features=features), CPU, knots)
+        for launches, limits in zip(rows, every, strict=True):
+            assert len(launches) > len(limits) and all(features % launch.block == 0 for launch in launches)
+            assert all(bool(launch.tile) is not bool(knots) for launch in launches)
 
 
 def test_more_atoms_take_later_launches() -> None:
     some = [
         (message.FORWARD_LAUNCHES, message.FORWARD_LIMITS),
         (adjoint.ADJOINT_LAUNCHES, adjoint.ADJOINT_LIMITS),
+        (message_tiles.FORWARD_TILES, message_tiles.FORWARD_TILE_LIMITS),
+        (adjoint_tiles.ADJOINT_TILES, adjoint_tiles.ADJOINT_TILE_LIMITS),
         *((KERNELS[name], limits) for name, limits in tuning.LIMITS.items()),
     ]
     for launches, limits in some:
@@ -91,10 +105,10 @@ def test_the_fastest_launch_of_each_message_is_taken(monkeypatch: pytest.MonkeyP
     calls = []
 
     def time(call) -> float:
-        # the third forward, and the fourth adjoint
+        # the third forward, and the second adjoint
         call()
         calls.append(call)
-        return 1.0 if len(calls) in (3, len(forward) + 4) else 2.0
+        return 1.0 if len(calls) in (3, len(forward) + 2) else 2.0
 
     monkeypatch.setattr(tuning, "time_call", time)
     weights, sizes = choose_weights(FEATURES)
@@ -103,7 +117,7 @@ def test_the_fastest_launch_of_each_message_is_taken(monkeypatch: pytest.MonkeyP
     weights = ready_weights(Switches(), weights, sizes, CPU)
     filters = message.pack_filter(weights["filter.weight"], weights["filter.bias"], sizes.layers)
     found = tuning.tune_launches(filters, sizes, cases.plain_list(atoms, 18), default_launches(7, sizes, CPU))
-    assert found == Launches(forward[2], adjoint[3])
+    assert found == Launches(forward[2], adjoint[1])
     assert len(calls) == len(forward) + len(adjoint)
 
 

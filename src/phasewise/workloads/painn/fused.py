@@ -13,10 +13,13 @@ from torch import Tensor
 
 from phasewise.workloads.painn.layout import Edges, Sizes
 from phasewise.workloads.painn.triton.adjoint import ADJOINT_LAUNCHES, ADJOINT_LIMITS, message_adjoint, new_pulls
+from phasewise.workloads.painn.triton.adjoint_tiles import ADJOINT_TILE_LIMITS, ADJOINT_TILES, adjoint_by_tiles
 from phasewise.workloads.painn.triton.device import choose_launch, has_kernels
-from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES, FORWARD_LIMITS, RowLaunch, message
+from phasewise.workloads.painn.triton.message import FORWARD_LAUNCHES, FORWARD_LIMITS, message
+from phasewise.workloads.painn.triton.message_tiles import FORWARD_TILE_LIMITS, FORWARD_TILES, message_by_tiles
 from phasewise.workloads.painn.triton.radial import edge_records
-from phasewise.workloads.painn.triton.split import Split, SplitFilter, find_depth, split_filters, split_records
+from phasewise.workloads.painn.triton.row_launch import RowLaunch
+from phasewise.workloads.painn.triton.split import Split, SplitFilter, find_depth, split_edges, split_filters
 from phasewise.workloads.painn.triton.table import table_records
 
 # halves of an edge in a tile, those of 21 numbers: of twice as many the filter alone takes more registers than a thread has
@@ -29,27 +32,34 @@ TILES_FROM = (8, 0)
 
 @dataclass(frozen=True)
 class Launches:
-    """How the rows are cut into programs, forwards and backwards."""
+    """How the rows are cut into programs, forwards and backwards: both by tiles on tensor cores, or neither."""
 
     forward: RowLaunch
     adjoint: RowLaunch
 
+    def __post_init__(self) -> None:
+        assert bool(self.forward.tile) == bool(self.adjoint.tile), f"{self}: they read the same records"
+
     @property
     def tiled(self) -> bool:
-        """Whether either multiplies on tensor cores, and so reads halves."""
-        return bool(self.forward.tile or self.adjoint.tile)
+        """Whether they multiply on tensor cores, and so read halves."""
+        return bool(self.forward.tile)
 
 
 def default_launches(atoms: int, sizes: Sizes, device: torch.device, knots: int = 0) -> Launches:
-    """The launch for so many atoms, among those that fit."""
+    """The launches for so many atoms, among those that fit."""
     forward, adjoint = fitting_launches(sizes, device, knots)
-    return Launches(choose_launch(forward, FORWARD_LIMITS, atoms), choose_launch(adjoint, ADJOINT_LIMITS, atoms))
+    is_tiled = bool(forward[0].tile)
+    forward_limits, adjoint_limits = (
+        (FORWARD_TILE_LIMITS, ADJOINT_TILE_LIMITS) if is_tiled else (FORWARD_LIMITS, ADJOINT_LIMITS)
+    )
+    return Launches(choose_launch(forward, forward_limits, atoms), choose_launch(adjoint, adjoint_limits, atoms))
 
 
 def fitting_launches(
     sizes: Sizes, device: torch.device, knots: int = 0
 ) -> tuple[tuple[RowLaunch, ...], tuple[RowLaunch, ...]]:
-    """All launches for this model and device, forwards and backwards.
+    """All launches for this model and device, forwards and backwards: by tiles where there are any.
 
     Tiles are not for tables, nor for more numbers than stay in registers, nor for GPUs whose tensor cores have no m16n8k16.
     """
@@ -58,10 +68,8 @@ def fitting_launches(
     has_tiles = not knots and find_depth(sizes.radial + 1) <= MOST_HALVES
     if device.type == "cuda":
         has_tiles &= torch.cuda.get_device_capability(device) >= TILES_FROM
-    forward, adjoint = (
-        tuple(launch for launch in launches if features % launch.block == 0 and (has_tiles or not launch.tile))
-        for launches in (FORWARD_LAUNCHES, ADJOINT_LAUNCHES)
-    )
+    both = (FORWARD_TILES, ADJOINT_TILES) if has_tiles else (FORWARD_LAUNCHES, ADJOINT_LAUNCHES)
+    forward, adjoint = (tuple(one for one in launches if features % one.block == 0) for launches in both)
     return forward, adjoint
 
 
@@ -86,39 +94,37 @@ class FusedMessages:
     ) -> None:  # fmt: skip
         atoms = edges.row_ptr.shape[0] - 1
         self.edges, self.filters, self.launches = edges, filters, launches
-        if knots:
+        # without kernels nothing reads halves
+        self.tiled = launches.tiled and has_kernels(edges.r.device, edges.r.dtype)
+        if self.tiled:
+            assert not knots, "a table has no products"
+            self.halves = halves or split_filters(filters)
+            self.records = split_edges(edges.r, edges.row_ptr, sizes, slopes=slopes)
+        elif knots:
             self.record, self.slope = table_records(edges.r, edges.row_ptr, sizes, knots)
         else:
             self.record, self.slope = edge_records(edges.r, edges.row_ptr, sizes, slopes=slopes)
-        # without kernels nothing reads halves
-        self.halves, self.records = halves, None
-        if launches.tiled and has_kernels(edges.r.device, edges.r.dtype):
-            self.halves = halves or split_filters(filters)
-            steep = self.slope if launches.adjoint.tile else self.slope[:0]
-            self.records = split_records(self.record, steep, edges.row_ptr)
         self.parts = new_pulls(edges.j.shape[0], sizes.features, atoms, edges.r.device, launches.adjoint)
         self.top = sizes.layers - 1
 
-    def split(self, layer: int) -> Split | None:
-        """What tensor cores multiply in a layer."""
-        return None if self.records is None or self.halves is None else Split(self.records, self.halves[layer])
-
     def send(self, layer: int, q: Tensor, mu: Tensor | None, x: Tensor) -> tuple[Tensor, Tensor]:
         """One message forward."""
-        edges = self.edges
-        return message(
-            q, mu, x, self.record, edges.row_ptr, edges.j, self.filters[layer], self.launches.forward, self.split(layer)
-        )
+        rows, launch = (self.edges.row_ptr, self.edges.j), self.launches.forward
+        if self.tiled:
+            return message_by_tiles(q, mu, x, Split(self.records, self.halves[layer]), *rows, launch)
+        return message(q, mu, x, self.record, *rows, self.filters[layer], launch)
 
     def pull(
         self, layer: int, qbar: Tensor, mubar: Tensor, mu: Tensor | None, x: Tensor
     ) -> tuple[Tensor, Tensor] | None:
         """The adjoint; the layers add to one sum of pulls, which the last layer begins."""
-        edges = self.edges
+        rows, launch, add = (self.edges.row_ptr, self.edges.j), self.launches.adjoint, layer < self.top
+        if self.tiled:
+            split = Split(self.records, self.halves[layer])
+            return adjoint_by_tiles(qbar, mubar, mu, x, split, *rows, self.parts, add=add, launch=launch)
         return message_adjoint(
-            qbar, mubar, mu, x, self.record, self.slope, edges.row_ptr, edges.j, self.filters[layer], self.parts,
-            add=layer < self.top, launch=self.launches.adjoint, split=self.split(layer),
-        )  # fmt: skip
+            qbar, mubar, mu, x, self.record, self.slope, *rows, self.filters[layer], self.parts, add=add, launch=launch
+        )
 
     def pulls(self) -> Tensor:
         """dE/dr' of each edge, still in parts: (P, E, 3)."""

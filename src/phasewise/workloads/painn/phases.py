@@ -235,7 +235,7 @@ PHASES = (
         expect=(0.85, 1.05), documented=(1.1, 1.2), keep=False, needs=CUDA, method="quarters of the batch on four streams",
     ),
     Phase(
-        "autotune", {"tuned": True}, because="low-occupancy", part="week-4", cases=(*THROUGHPUT, "ice-1296", "box-10k"),
+        "autotune", {"tuned": True}, because="low-occupancy", part="week-4", cases=(*LADDER, "ice-1296", "box-10k"),
         expect=(0.98, 1.15), documented=(1.05, 1.1), needs=TRITON,
         method="rows and features of a program, and tiles of the dense layers, chosen by timing",
     ),

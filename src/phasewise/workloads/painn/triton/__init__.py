@@ -17,11 +17,14 @@ What an edge gives to all layers
 
 Messages (what a turn over a row reads: turns.py; `filters` is one layer of pack_filter or of build_table; launches: FORWARD_LAUNCHES, ADJOINT_LAUNCHES, choose_launch)
     message.pack_filter(weight (L * 3F, K), bias (L * 3F,), layers) -> (L, K + 1, 3F)
-    message.message(q (A, F), mu (A, 3, F) | None, x (A, 3F), record, row_ptr, j, filters, launch, split=None) -> (q, mu), new tensors
+    message.message(q (A, F), mu (A, 3, F) | None, x (A, 3F), record, row_ptr, j, filters, launch) -> (q, mu), new tensors
     adjoint.new_pulls(E, F, A, device, launch) -> (P, E, 3)
-    adjoint.message_adjoint(qbar, mubar, mu | None, x, record, slope, row_ptr, j, filters, pulls, add=, launch=, split=None)
+    adjoint.message_adjoint(qbar, mubar, mu | None, x, record, slope, row_ptr, j, filters, pulls, add=, launch=)
         -> (xbar (A, 3F), mubar (A, 3, F)), None for the first layer; dE/dr of the edges goes into `pulls`
-    split.split_filters(filters (L, K + 1, 3F)), split.split_records(record, slope, row_ptr): halves, for launches with tiles (tiles.py)
+The same on tensor cores, from capability 8 on, for as many numbers as stay in registers (tiles.py; FORWARD_TILES, ADJOINT_TILES)
+    split.split_edges(r, row_ptr, sizes, slopes=True) -> SplitRecords;  split.split_filters(filters (L, K + 1, 3F)) -> SplitFilter: as halves
+    message_tiles.message_by_tiles(q, mu | None, x, split, row_ptr, j, launch) -> (q, mu)
+    adjoint_tiles.adjoint_by_tiles(qbar, mubar, mu | None, x, split, row_ptr, j, pulls, add=, launch=)
 
 Forces and energies (float64, a fixed order of sums)
     forces.gather_forces(pulls, edges, energies (B,), system, strain=False) -> (forces (A, 3), strain gradient of each atom (A, 3, 3) | None)

@@ -20,7 +20,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from phasewise.workloads.painn.triton.adjoint_tiles import pull_tiles
 from phasewise.workloads.painn.triton.device import blocks, choose_launch, has_kernels
 from phasewise.workloads.painn.triton.message import (
     basis_size,
@@ -30,7 +29,6 @@ from phasewise.workloads.painn.triton.message import (
     receivers,
 )
 from phasewise.workloads.painn.triton.row_launch import RowLaunch, check_launch
-from phasewise.workloads.painn.triton.split import Split, make_split
 from phasewise.workloads.painn.triton.tiles import sum_three
 from phasewise.workloads.painn.triton.turns import (
     add_scaled,
@@ -47,17 +45,7 @@ from phasewise.workloads.painn.triton.turns import (
 )
 
 # in ascending order of the atoms that they are for
-ADJOINT_LAUNCHES = (
-    RowLaunch(block=32, rows=1, unroll=4), RowLaunch(),
-    RowLaunch(unroll=3), RowLaunch(streamed=True), RowLaunch(streamed=True, registers=128),
-    RowLaunch(rows=1, streamed=True, registers=128), RowLaunch(rows=1, unroll=3, streamed=True),
-    RowLaunch(rows=1, unroll=4, streamed=True), RowLaunch(block=128, rows=1, warps=2, streamed=True),
-    RowLaunch(block=32, rows=1, registers=128),
-    RowLaunch(block=128, rows=1, warps=4, tile=8), RowLaunch(block=128, warps=4, tile=8),
-    RowLaunch(block=128, rows=8, warps=4, tile=8), RowLaunch(block=64, warps=2, tile=8),
-    RowLaunch(block=128, rows=1, warps=8, tile=8, registers=128), RowLaunch(block=128, warps=8, tile=8, registers=128),
-    RowLaunch(block=128, rows=8, warps=8, tile=8, registers=128), RowLaunch(block=64, warps=4, tile=8, registers=128),
-)  # fmt: skip
+ADJOINT_LAUNCHES = (RowLaunch(block=32, rows=1, unroll=4), RowLaunch())
 # fewer senders than this leave multiprocessors idle if a program takes four
 ADJOINT_LIMITS = (2048,)
 
@@ -71,7 +59,6 @@ def new_pulls(edges: int, features: int, atoms: int, device: torch.device, launc
 def message_adjoint(
     qbar: Tensor, mubar: Tensor, mu: Tensor | None, x: Tensor, record: Tensor, slope: Tensor, row_ptr: Tensor, j: Tensor,
     filters: Tensor, pulls: Tensor, *, add: bool, launch: RowLaunch | None = None,
-    split: Split | None = None,
 ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
     """Gradients (xbar (A, 3F), mubar (A, 3, F)) from those of the message's results; p is written or added to `pulls`.
 
@@ -83,7 +70,6 @@ def message_adjoint(
         pulls: of `new_pulls`, with the same launch.
         add: add to what is there (the layers share one sum), or write it.
         launch: one of ADJOINT_LAUNCHES, the same in every call that shares `pulls`; by default chosen by the atoms.
-        split: as for `message.message`, with slopes.
     """
     if not has_kernels(qbar.device, qbar.dtype):
         return message_adjoint_plain(qbar, mubar, mu, x, record, slope, row_ptr, j, filters, pulls, add=add)
@@ -104,17 +90,12 @@ def message_adjoint(
     xbar = qbar if first else torch.empty((atoms, 3 * features), dtype=x.dtype, device=x.device)
     mubar_out = mubar if first else torch.empty_like(mubar)
     tabulated = is_table(record, filters)
-    if atoms and launch.tile:
-        assert not tabulated, "a table has no products"
-        split = split or make_split(record, slope, row_ptr, filters)
-        pull_tiles(xbar, mubar_out, pulls, qbar, mubar, mu, x, split, row_ptr, j, launch, add=add)
-    elif atoms:
+    if atoms:
         message_adjoint_kernel[(blocks(atoms, launch.rows), features // launch.block)](
             xbar, mubar_out, pulls, qbar, mubar, qbar if first else mu.contiguous(), x, record.view(torch.int64),
             slope.view(torch.int64), row_ptr, j, filters, atoms, pulls.shape[1], x.stride(0), qbar.stride(0),
             COUNT=basis_size(record, filters), TABLE=tabulated, FEATURES=features, BLOCK=launch.block, ROWS=launch.rows,
             UNROLL=launch.unroll, STREAMED=launch.streamed and not tabulated, HAS_MU=not first, ADD=add, num_warps=launch.warps,
-            maxnreg=launch.registers,
         )  # fmt: skip
     return None if first else (xbar, mubar_out)
 

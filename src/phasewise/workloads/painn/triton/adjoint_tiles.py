@@ -13,12 +13,13 @@ part of p.
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from phasewise.workloads.painn.triton.device import blocks
-from phasewise.workloads.painn.triton.row_launch import RowLaunch
+from phasewise.workloads.painn.triton.row_launch import RowLaunch, check_launch
 from phasewise.workloads.painn.triton.split import Split
 from phasewise.workloads.painn.triton.tiles import (
     add_own,
@@ -26,12 +27,12 @@ from phasewise.workloads.painn.triton.tiles import (
     factor_edges,
     for_features,
     lay_out,
-    load_ends,
     load_factor,
     load_numbers,
     load_row,
     load_tile,
     of_lanes,
+    read_edges,
     read_some,
     sum_four,
     sum_three,
@@ -41,20 +42,38 @@ from phasewise.workloads.painn.triton.tiles import (
 )
 from phasewise.workloads.painn.triton.turns import anew
 
+# in ascending order of the atoms that they are for, and from how many on the next one is
+ADJOINT_TILES = (
+    RowLaunch(rows=1, warps=2, tile=8), RowLaunch(warps=2, tile=8),
+    RowLaunch(block=128, warps=4, tile=8), RowLaunch(block=128, rows=1, warps=4, tile=8),
+)  # fmt: skip
+ADJOINT_TILE_LIMITS = (4096,)
 
-def pull_tiles(
-    xbar: Tensor, mubar_out: Tensor, pulls: Tensor, qbar: Tensor, mubar: Tensor, mu: Tensor | None, x: Tensor, split: Split,
-    row_ptr: Tensor, j: Tensor, launch: RowLaunch, *, add: bool,
-) -> None:  # fmt: skip
-    """The adjoint of `adjoint.message_adjoint`, written into xbar, mubar_out and pulls."""
-    (atoms, features), records, filters = qbar.shape, split.records, split.filters
-    # one stage, since tiles go to registers, not to shared memory
-    adjoint_tile_kernel[(features // launch.block * blocks(atoms, launch.rows),)](
-        xbar, mubar_out, pulls, qbar, mubar, qbar if mu is None else mu.contiguous(), x, records.numbers, records.slopes,
-        records.ends, row_ptr, j, filters.halves, filters.unit, atoms, j.shape[0], launch.rows, x.stride(0), qbar.stride(0),
-        DEPTH=records.numbers.shape[1], FEATURES=features, WIDTH=launch.summed, WARPS=launch.warps, EDGES=launch.tile,
-        HAS_MU=mu is not None, ADD=add, num_warps=launch.warps, num_stages=1, maxnreg=launch.registers,
-    )  # fmt: skip
+
+def adjoint_by_tiles(
+    qbar: Tensor, mubar: Tensor, mu: Tensor | None, x: Tensor, split: Split, row_ptr: Tensor, j: Tensor, pulls: Tensor,
+    *, add: bool, launch: RowLaunch,
+) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    """Gradients of the message's q, mu and x, and p in `pulls`, as `adjoint.message_adjoint` gives them; needs a GPU.
+
+    split: edges, slopes included, and filter of one layer as halves. launch: one of ADJOINT_TILES, that of `new_pulls`.
+    """
+    (atoms, features), records, filters, first = qbar.shape, split.records, split.filters, mu is None
+    check_launch(launch, features)
+    assert pulls.is_contiguous() and pulls.shape[0] == features // launch.summed
+    mubar = mubar.contiguous()
+    # what the first layer has not is never touched
+    xbar = qbar if first else torch.empty((atoms, 3 * features), dtype=x.dtype, device=x.device)
+    mubar_out = mubar if first else torch.empty_like(mubar)
+    if atoms:
+        # one stage, since tiles go to registers, not to shared memory
+        adjoint_tile_kernel[(features // launch.block * blocks(atoms, launch.rows),)](
+            xbar, mubar_out, pulls, qbar, mubar, qbar if mu is None else mu.contiguous(), x, records.numbers, records.slopes,
+            records.ends, row_ptr, j, filters.halves, filters.unit, atoms, j.shape[0], launch.rows, x.stride(0), qbar.stride(0),
+            DEPTH=records.numbers.shape[1], FEATURES=features, WIDTH=launch.summed, WARPS=launch.warps, EDGES=launch.tile,
+            HAS_MU=mu is not None, ADD=add, num_warps=launch.warps, num_stages=1,
+        )  # fmt: skip
+    return None if first else (xbar, mubar_out)
 
 
 @triton.jit
@@ -109,18 +128,15 @@ def adjoint_tile_kernel(
             x_mu_y = x_m * load_row(here + FEATURES, EDGES)
             x_mu_z = x_m * load_row(here + 2 * FEATURES, EDGES)
         for e0 in range(start, end, EDGES):
-            # an edge past the end is the last one again, with numbers of zero, which stand behind those of all edges
-            e = wide + tl.minimum(e0 + tile_edges(EDGES), end - 1)
-            receiver = tl.load(j + e).to(tl.int64)
-            from_q = load_tile(qbar + receiver * stride_q + f)
-            at = mubar + receiver * (3 * FEATURES) + f
+            receiver, record, u_x, u_y, u_z, inverse = read_edges(j, ends, numbers, e0, end, edges, WARPS, DEPTH, EDGES)
+            from_q = load_tile(qbar + receiver.to(tl.int64) * stride_q + f)
+            at = mubar + receiver.to(tl.int64) * (3 * FEATURES) + f
             from_x = load_tile(at)
             from_y = load_tile(at + FEATURES)
             from_z = load_tile(at + 2 * FEATURES)
-            u_x, u_y, u_z, inverse = load_ends(ends, e, WARPS)
-            place = e0 + factor_edges(EDGES)
-            record = load_numbers(numbers, wide + tl.where(place < end, place, edges), WARPS, DEPTH)
-            slope = load_numbers(slopes, wide + tl.minimum(place, end - 1), WARPS, DEPTH)
+            # what the slopes of an edge past the end are goes nowhere
+            e = tl.minimum(e0 + factor_edges(EDGES), end - 1)
+            slope = load_numbers(slopes, e.to(tl.int64), WARPS, DEPTH)
             # -n_R
             along = (
                 from_x * for_features(u_x, WIDTH)

@@ -16,9 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from phasewise.workloads.painn.triton.device import blocks, choose_launch, has_kernels
-from phasewise.workloads.painn.triton.message_tiles import send_tiles
 from phasewise.workloads.painn.triton.row_launch import RowLaunch, check_launch
-from phasewise.workloads.painn.triton.split import Split, make_split
 from phasewise.workloads.painn.triton.turns import (
     anew,
     contract,
@@ -32,15 +30,7 @@ from phasewise.workloads.painn.triton.turns import (
 )
 
 # in ascending order of the atoms that they are for: many programs for few, then more edges in flight
-FORWARD_LAUNCHES = (
-    RowLaunch(block=32, rows=1, unroll=4), RowLaunch(rows=1, unroll=4, streamed=True),
-    RowLaunch(), RowLaunch(unroll=4, streamed=True), RowLaunch(rows=1, unroll=3, streamed=True),
-    RowLaunch(block=128, rows=1, unroll=2, streamed=True), RowLaunch(block=128, rows=1, unroll=3, streamed=True),
-    RowLaunch(block=128, rows=1, unroll=4, streamed=True),
-    RowLaunch(block=128, rows=1, warps=8, tile=8), RowLaunch(block=128, warps=8, tile=8),
-    RowLaunch(block=128, rows=8, warps=8, tile=8), RowLaunch(block=128, warps=4, tile=8),
-    RowLaunch(block=64, warps=4, tile=8), RowLaunch(block=64, warps=4, tile=16),
-)  # fmt: skip
+FORWARD_LAUNCHES = (RowLaunch(block=32, rows=1, unroll=4), RowLaunch(rows=1, unroll=4, streamed=True))
 # from so many receivers on, a row of its own for each fills the multiprocessors with blocks of 64 features too
 FORWARD_LIMITS = (1024,)
 
@@ -53,7 +43,7 @@ def pack_filter(weight: Tensor, bias: Tensor, layers: int) -> Tensor:
 
 def message(
     q: Tensor, mu: Tensor | None, x: Tensor, record: Tensor, row_ptr: Tensor, j: Tensor, filters: Tensor,
-    launch: RowLaunch | None = None, split: Split | None = None,
+    launch: RowLaunch | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """q (A, F) and mu (A, 3, F) after the message, new tensors.
 
@@ -65,7 +55,6 @@ def message(
         row_ptr, j: (A + 1,) and (E,) int32, the list by receiver.
         filters: (K + 1, 3F), one layer of `pack_filter`; or the table of one layer, (2 knots, 3F), of `table.build_table`.
         launch: one of FORWARD_LAUNCHES; by default chosen by the number of atoms.
-        split: record and filters as halves, for a launch with tiles; made anew where they are not given.
     """
     if not has_kernels(q.device, q.dtype):
         return message_plain(q, mu, x, record, row_ptr, j, filters)
@@ -76,17 +65,13 @@ def message(
     q_out = torch.empty_like(q)
     mu_out = torch.empty((atoms, 3, features), dtype=q.dtype, device=q.device)
     tabulated = is_table(record, filters)
-    if atoms and launch.tile:
-        assert not tabulated, "a table has no products"
-        split = split or make_split(record, record[:0], row_ptr, filters)
-        send_tiles(q_out, mu_out, q, mu, x, split, row_ptr, j, launch)
-    elif atoms:
+    if atoms:
         # without mu, its place in the call is taken by q and never read
         message_kernel[(blocks(atoms, launch.rows), features // launch.block)](
             q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, record.view(torch.int64),
             row_ptr, j, filters, atoms, x.stride(0),
             COUNT=basis_size(record, filters), TABLE=tabulated, FEATURES=features, BLOCK=launch.block, ROWS=launch.rows, UNROLL=launch.unroll,
-            STREAMED=launch.streamed and not tabulated, HAS_MU=mu is not None, num_warps=launch.warps, maxnreg=launch.registers,
+            STREAMED=launch.streamed and not tabulated, HAS_MU=mu is not None, num_warps=launch.warps,
         )  # fmt: skip
     return q_out, mu_out
 

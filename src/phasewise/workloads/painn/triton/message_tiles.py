@@ -9,22 +9,21 @@ at the end of the row, in a fixed order.
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from phasewise.workloads.painn.triton.device import blocks
-from phasewise.workloads.painn.triton.row_launch import RowLaunch
+from phasewise.workloads.painn.triton.row_launch import RowLaunch, check_launch
 from phasewise.workloads.painn.triton.split import Split
 from phasewise.workloads.painn.triton.tiles import (
     choose_three,
-    factor_edges,
     for_features,
     lay_out,
-    load_ends,
     load_factor,
-    load_numbers,
     load_tile,
+    read_edges,
     read_some,
     sum_four,
     tile_edges,
@@ -32,20 +31,34 @@ from phasewise.workloads.painn.triton.tiles import (
     write_some,
 )
 
+# in ascending order of the atoms that they are for, and from how many on the next one is: a row for each program spreads few of them
+FORWARD_TILES = (
+    RowLaunch(rows=1, warps=2, tile=8), RowLaunch(block=32, tile=8),
+    RowLaunch(warps=2, tile=8), RowLaunch(block=128, rows=1, warps=4, tile=8),
+)  # fmt: skip
+FORWARD_TILE_LIMITS = (4096,)
 
-def send_tiles(
-    q_out: Tensor, mu_out: Tensor, q: Tensor, mu: Tensor | None, x: Tensor, split: Split, row_ptr: Tensor, j: Tensor,
-    launch: RowLaunch,
-) -> None:  # fmt: skip
-    """The message of `message.message`, written into q_out and mu_out."""
+
+def message_by_tiles(
+    q: Tensor, mu: Tensor | None, x: Tensor, split: Split, row_ptr: Tensor, j: Tensor, launch: RowLaunch
+) -> tuple[Tensor, Tensor]:
+    """q (A, F) and mu (A, 3, F) after the message, as `message.message` gives them; needs a GPU.
+
+    split: edges and filter of one layer as halves. launch: one of FORWARD_TILES.
+    """
     (atoms, features), records, filters = q.shape, split.records, split.filters
-    # without mu, its place in the call is taken by q and never read; one stage, since tiles go to registers, not to shared memory
-    message_tile_kernel[(features // launch.block * blocks(atoms, launch.rows),)](
-        q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, records.numbers, records.ends, row_ptr, j,
-        filters.halves, filters.unit, atoms, j.shape[0], launch.rows, x.stride(0),
-        DEPTH=records.numbers.shape[1], FEATURES=features, WIDTH=launch.summed, WARPS=launch.warps, EDGES=launch.tile,
-        HAS_MU=mu is not None, num_warps=launch.warps, num_stages=1, maxnreg=launch.registers,
-    )  # fmt: skip
+    check_launch(launch, features)
+    q_out = torch.empty_like(q)
+    mu_out = torch.empty((atoms, 3, features), dtype=q.dtype, device=q.device)
+    if atoms:
+        # without mu, its place in the call is taken by q and never read; one stage, since tiles go to registers, not to shared memory
+        message_tile_kernel[(features // launch.block * blocks(atoms, launch.rows),)](
+            q_out, mu_out, q.contiguous(), q if mu is None else mu.contiguous(), x, records.numbers, records.ends, row_ptr, j,
+            filters.halves, filters.unit, atoms, j.shape[0], launch.rows, x.stride(0),
+            DEPTH=records.numbers.shape[1], FEATURES=features, WIDTH=launch.summed, WARPS=launch.warps, EDGES=launch.tile,
+            HAS_MU=mu is not None, num_warps=launch.warps, num_stages=1,
+        )  # fmt: skip
+    return q_out, mu_out
 
 
 @triton.jit(do_not_specialize=["atoms", "edges", "rows"], do_not_specialize_on_alignment=["unit"])
@@ -68,27 +81,37 @@ def message_tile_kernel(
         filter_m = load_factor(filters + 2 * FEATURES * DEPTH, begin, WARPS, WIDTH, DEPTH)
     scale = tl.load(unit)
     which = tile_edges(8)
-    for row in range(first, tl.minimum(first + rows, atoms)):
-        start = tl.load(row_ptr + row)
-        end = tl.load(row_ptr + row + 1)
+    last = tl.minimum(first + rows, atoms)
+    start = tl.load(row_ptr + first)
+    end = tl.load(row_ptr + first + 1)
+    # what stands along the edges is read a tile ahead, from the next row behind the last tile of a row
+    sender, record, u_x, u_y, u_z, _ = read_edges(j, ends, numbers, start, end, edges, WARPS, DEPTH, EDGES)
+    for row in range(first, last):
+        following = tl.load(row_ptr + tl.minimum(row + 2, atoms))
         sum_q = tl.zeros((WARPS, WIDTH, EDGES), tl.float32)
         sum_x, sum_y, sum_z = sum_q, sum_q, sum_q
         for e0 in range(start, end, EDGES):
-            # an edge past the end is the last one again, with numbers of zero, which stand behind those of all edges
-            e = wide + tl.minimum(e0 + tile_edges(EDGES), end - 1)
-            sender = tl.load(j + e).to(tl.int64)
-            at = x + sender * stride_x + f
+            at = x + sender.to(tl.int64) * stride_x + f
             from_q = load_tile(at)
             from_r = load_tile(at + FEATURES)
             if HAS_MU:
                 from_m = load_tile(at + 2 * FEATURES)
-                at = mu + sender * (3 * FEATURES) + f
+                at = mu + sender.to(tl.int64) * (3 * FEATURES) + f
                 from_x = load_tile(at)
                 from_y = load_tile(at + FEATURES)
                 from_z = load_tile(at + 2 * FEATURES)
-            u_x, u_y, u_z, _ = load_ends(ends, e, WARPS)
-            place = e0 + factor_edges(EDGES)
-            record = load_numbers(numbers, wide + tl.where(place < end, place, edges), WARPS, DEPTH)
+            more = e0 + EDGES < end
+            sender, next_record, v_x, v_y, v_z, _ = read_edges(
+                j,
+                ends,
+                numbers,
+                tl.where(more, e0 + EDGES, end),
+                tl.where(more, end, following),
+                edges,
+                WARPS,
+                DEPTH,
+                EDGES,
+            )
             sum_q += tl.dot(filter_q, record) * from_q
             m_r = tl.dot(filter_r, record) * from_r
             sum_x += m_r * for_features(u_x, WIDTH)
@@ -99,6 +122,10 @@ def message_tile_kernel(
                 sum_x += m_m * from_x
                 sum_y += m_m * from_y
                 sum_z += m_m * from_z
+            record, u_x, u_y, u_z = next_record, v_x, v_y, v_z
+        if start == end:
+            sender, record, u_x, u_y, u_z, _ = read_edges(j, ends, numbers, end, following, edges, WARPS, DEPTH, EDGES)
+        start, end = end, following
         sum_q, sum_x, sum_y, sum_z = tl.reduce((sum_q, sum_x, sum_y, sum_z), 2, sum_four)
         # the three components take the places of three edges
         total = choose_three(

@@ -34,7 +34,7 @@ def edge_records(r: Tensor, row_ptr: Tensor, sizes: Sizes, *, slopes: bool = Tru
     slope = torch.empty((edges if slopes else 0, radial + 2), dtype=torch.float32, device=r.device)
     edge_record_kernel[(blocks(edges, BLOCK),)](
         record, slope, r, row_ptr, row_ptr.shape[0] - 1, edges, sizes.cutoff,
-        RADIAL=radial, COLUMNS=triton.next_power_of_2(radial), GAUSSIAN=sizes.basis == "gaussian", SLOPES=slopes,
+        RADIAL=radial, COLUMNS=triton.next_power_of_2(radial + 1), GAUSSIAN=sizes.basis == "gaussian", SLOPES=slopes,
         BLOCK=BLOCK, num_warps=4,
     )  # fmt: skip
     return record, slope
@@ -79,27 +79,14 @@ def sin_cos_half_turns(share, times):
     return sign * 2.0 * s * c, sign * (1.0 - 2.0 * s * s)
 
 
-@triton.jit(do_not_specialize=["atoms", "edges"])
-def edge_record_kernel(
-    record, slope, r, row_ptr, atoms, edges, cutoff,
-    RADIAL: tl.constexpr, COLUMNS: tl.constexpr, GAUSSIAN: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """BLOCK edges a program."""
-    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    valid = e < tl.minimum(tl.load(row_ptr + atoms), edges)
-    x = tl.load(r + e * 3, mask=valid, other=1.0)
-    y = tl.load(r + e * 3 + 1, mask=valid, other=1.0)
-    z = tl.load(r + e * 3 + 2, mask=valid, other=1.0)
-    d = tl.sqrt_rn(x * x + y * y + z * z)
-    inverse = 1.0 / d
+@triton.jit
+def evaluate_radial(d, inverse, n, cutoff, RADIAL: tl.constexpr, GAUSSIAN: tl.constexpr):
+    """phi_n f and its slope at the distances d (B,), for n (1, N) below RADIAL; f and its slope where n is RADIAL."""
     share = d / cutoff
-    s, c = sin_cos_half_turns(share, tl.full((BLOCK,), 0.5, tl.float32))
+    s, c = sin_cos_half_turns(share, tl.full(d.shape, 0.5, tl.float32))
     c = tl.where(d < cutoff, c, 0.0)
-    f = c * c
-    df = (-3.141592653589793 / cutoff) * c * s
-    n = tl.arange(0, COLUMNS)[None, :]
-    at = e[:, None].to(tl.int64)
-    column = valid[:, None] & (n < RADIAL)
+    f = (c * c)[:, None]
+    df = ((-3.141592653589793 / cutoff) * c * s)[:, None]
     if GAUSSIAN:
         width = cutoff / (RADIAL - 1)
         t = d[:, None] * (1.0 / width) - n.to(tl.float32)
@@ -110,14 +97,36 @@ def edge_record_kernel(
         s, c = sin_cos_half_turns(share[:, None], number)
         phi = s * inverse[:, None]
         dphi = (number * (3.141592653589793 / cutoff) * c - phi) * inverse[:, None]
-    tl.store(record + at * (RADIAL + 4) + n, phi * f[:, None], mask=column)
-    e = e.to(tl.int64)
+    return tl.where(n == RADIAL, f, phi * f), tl.where(n == RADIAL, df, dphi * f + phi * df)
+
+
+@triton.jit
+def load_vector(r, e, valid):
+    """x, y, z and the length of the edges e."""
+    x = tl.load(r + e * 3, mask=valid, other=1.0)
+    y = tl.load(r + e * 3 + 1, mask=valid, other=1.0)
+    z = tl.load(r + e * 3 + 2, mask=valid, other=1.0)
+    return x, y, z, tl.sqrt_rn(x * x + y * y + z * z)
+
+
+@triton.jit(do_not_specialize=["atoms", "edges"])
+def edge_record_kernel(
+    record, slope, r, row_ptr, atoms, edges, cutoff,
+    RADIAL: tl.constexpr, COLUMNS: tl.constexpr, GAUSSIAN: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """BLOCK edges a program."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    valid = e < tl.minimum(tl.load(row_ptr + atoms), edges)
+    x, y, z, d = load_vector(r, e, valid)
+    inverse = 1.0 / d
+    n = tl.arange(0, COLUMNS)[None, :]
+    number, steep = evaluate_radial(d, inverse, n, cutoff, RADIAL, GAUSSIAN)
+    column = valid[:, None] & (n <= RADIAL)
+    tl.store(record + e[:, None] * (RADIAL + 4) + n, number, mask=column)
     tail = record + e * (RADIAL + 4) + RADIAL
-    tl.store(tail, f, mask=valid)
     tl.store(tail + 1, x * inverse, mask=valid)
     tl.store(tail + 2, y * inverse, mask=valid)
     tl.store(tail + 3, z * inverse, mask=valid)
     if SLOPES:
-        tl.store(slope + at * (RADIAL + 2) + n, dphi * f[:, None] + phi * df[:, None], mask=column)
-        tl.store(slope + e * (RADIAL + 2) + RADIAL, df, mask=valid)
+        tl.store(slope + e[:, None] * (RADIAL + 2) + n, steep, mask=column)
         tl.store(slope + e * (RADIAL + 2) + RADIAL + 1, inverse, mask=valid)

@@ -17,8 +17,6 @@ class RowLaunch:
     streamed: bool = False
     # edges of a product on tensor cores (`tiles.py`): then a program has `warps` warps with a share of its features each; 0: none
     tile: int = 0
-    # of a thread, at most: a warp more on each quarter of a multiprocessor at 168, 128, 96 and 80; None: as many as it likes
-    registers: int | None = None
 
     @property
     def summed(self) -> int:
@@ -29,7 +27,7 @@ class RowLaunch:
 def check_launch(launch: RowLaunch, features: int) -> None:
     """A program's features must divide F, one warp's width at least; in a tile, a warp's are 16 or 32."""
     if launch.tile:
-        assert features % launch.block == 0 and launch.summed in (16, 32) and launch.tile in (8, 16), (
+        assert features % launch.block == 0 and launch.summed in (16, 32) and launch.tile == 8, (
             f"{launch} for {features} features"
         )
         return

@@ -18,7 +18,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from phasewise.workloads.painn.layout import Sizes
 from phasewise.workloads.painn.triton.device import blocks
+from phasewise.workloads.painn.triton.radial import evaluate_radial, load_vector
 
 # of a record: a Bessel function of 63 rad up to the cutoff has slopes of 70 per Angstrom, and a half ends at 65,504
 SCALE = tl.constexpr(64.0)
@@ -58,11 +60,6 @@ class Split:
     filters: SplitFilter
 
 
-def make_split(record: Tensor, slope: Tensor, row_ptr: Tensor, filters: Tensor) -> Split:
-    """Of one layer, from what is whole."""
-    return Split(split_records(record, slope, row_ptr), split_filters(filters[None])[0])
-
-
 def find_depth(count: int) -> int:
     """How many halves stand for `count` numbers."""
     return max(32, triton.next_power_of_2(3 * count))
@@ -82,46 +79,45 @@ def split_filters(filters: Tensor) -> SplitFilter:
     return SplitFilter(halves, torch.ldexp(torch.ones_like(largest), -bits) / SCALE.value)
 
 
-def split_records(record: Tensor, slope: Tensor, row_ptr: Tensor) -> SplitRecords:
-    """Of `radial.edge_records`; without slopes where there are none. Needs a GPU, as what reads them does."""
-    edges, count = record.shape[0], record.shape[1] - 3
-    depth, slopes = find_depth(count), slope.shape[0] > 0
-    numbers = torch.empty((edges + 1, depth), dtype=torch.float16, device=record.device)
-    steep = torch.empty((edges if slopes else 0, depth), dtype=torch.float16, device=record.device)
-    ends = torch.empty((edges, 4), dtype=torch.float32, device=record.device)
-    split_kernel[(blocks(edges + 1, BLOCK),)](
-        numbers, steep, ends, record, slope, row_ptr, row_ptr.shape[0] - 1, edges,
-        COUNT=count, DEPTH=depth, SLOPES=slopes, BLOCK=BLOCK, num_warps=4,
+def split_edges(r: Tensor, row_ptr: Tensor, sizes: Sizes, *, slopes: bool = True) -> SplitRecords:
+    """The records of `radial.edge_records` as halves, from edge vectors r (E, 3) float32. Needs a GPU, as what reads them does."""
+    edges, depth = r.shape[0], find_depth(sizes.radial + 1)
+    numbers = torch.empty((edges + 1, depth), dtype=torch.float16, device=r.device)
+    steep = torch.empty((edges if slopes else 0, depth), dtype=torch.float16, device=r.device)
+    ends = torch.empty((edges, 4), dtype=torch.float32, device=r.device)
+    split_edge_kernel[(blocks(edges + 1, BLOCK),)](
+        numbers, steep, ends, r, row_ptr, row_ptr.shape[0] - 1, edges, sizes.cutoff,
+        RADIAL=sizes.radial, DEPTH=depth, GAUSSIAN=sizes.basis == "gaussian", SLOPES=slopes, BLOCK=BLOCK, num_warps=4,
     )  # fmt: skip
     return SplitRecords(numbers, steep, ends)
 
 
 @triton.jit
 def choose_half(x, term):
-    """x_1, x_1, x_2 by term."""
+    """x_1, x_1, x_2 by term, and 0 behind them."""
     x *= SCALE
     high = x.to(tl.float16)
-    return tl.where(term == 2, (x - high.to(tl.float32)).to(tl.float16), high)
+    return tl.where(term < 2, high, tl.where(term == 2, (x - high.to(tl.float32)).to(tl.float16), 0.0))
 
 
 @triton.jit(do_not_specialize=["atoms", "edges"])
-def split_kernel(
-    numbers, slopes, ends, record, slope, row_ptr, atoms, edges,
-    COUNT: tl.constexpr, DEPTH: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr,
+def split_edge_kernel(
+    numbers, slopes, ends, r, row_ptr, atoms, edges, cutoff,
+    RADIAL: tl.constexpr, DEPTH: tl.constexpr, GAUSSIAN: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK edges a program."""
-    e = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None].to(tl.int64)
+    """BLOCK edges a program; each number is evaluated for both of its halves, which is cheaper than to hand it over."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     real = e < tl.minimum(tl.load(row_ptr + atoms), edges)
+    x, y, z, d = load_vector(r, e, real)
+    inverse = 1.0 / d
     place = tl.arange(0, DEPTH)[None, :]
-    term, n = place // COUNT, place % COUNT
-    inside = real & (term < 3)
-    x = tl.load(record + e * (COUNT + 3) + n, mask=inside, other=0.0)
-    tl.store(numbers + e * DEPTH + place, choose_half(x, term), mask=real | (e == edges))
+    term = place // (RADIAL + 1)
+    number, steep = evaluate_radial(d, inverse, place % (RADIAL + 1), cutoff, RADIAL, GAUSSIAN)
+    at, inside, nobody = e[:, None] * DEPTH + place, real[:, None], (e == edges)[:, None]
+    tl.store(numbers + at, tl.where(nobody, 0.0, choose_half(number, term)), mask=inside | nobody)
     if SLOPES:
-        x = tl.load(slope + e * (COUNT + 1) + n, mask=inside, other=0.0)
-        tl.store(slopes + e * DEPTH + place, choose_half(x, term), mask=real)
-    k = tl.arange(0, 4)[None, :]
-    x = tl.load(record + e * (COUNT + 3) + COUNT + k, mask=real & (k < 3), other=0.0)
-    if SLOPES:
-        x += tl.load(slope + e * (COUNT + 1) + COUNT + k * 0, mask=real & (k == 3), other=0.0)
-    tl.store(ends + e * 4 + k, x, mask=real)
+        tl.store(slopes + at, choose_half(steep, term), mask=inside)
+    tl.store(ends + e * 4, x * inverse, mask=real)
+    tl.store(ends + e * 4 + 1, y * inverse, mask=real)
+    tl.store(ends + e * 4 + 2, z * inverse, mask=real)
+    tl.store(ends + e * 4 + 3, inverse, mask=real)

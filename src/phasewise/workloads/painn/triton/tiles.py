@@ -139,6 +139,20 @@ def load_ends(ends, e, WARPS: tl.constexpr):
 
 
 @triton.jit
+def read_edges(j, ends, numbers, e0, end, edges, WARPS: tl.constexpr, DEPTH: tl.constexpr, EDGES: tl.constexpr):
+    """Of the tile from e0 on in a row that ends at `end`: the other atom of its edges, their numbers, u and 1/d.
+
+    An edge past the end is the last one again, with numbers of zero, which stand behind those of all edges.
+    """
+    e = tl.maximum(tl.minimum(e0 + tile_edges(EDGES), end - 1), 0).to(tl.int64)
+    other = tl.load(j + e)
+    u_x, u_y, u_z, inverse = load_ends(ends, e, WARPS)
+    place = e0 + factor_edges(EDGES)
+    record = load_numbers(numbers, tl.where(place < end, place, edges).to(tl.int64), WARPS, DEPTH)
+    return other, record, u_x, u_y, u_z, inverse
+
+
+@triton.jit
 def by_lane(x):
     """(4, 8, WARPS, EDGES / 8, 2) as (WARPS, 8, EDGES)."""
     return tl.reshape(tl.permute(x, (2, 1, 3, 0, 4)), (x.shape[2], 8, x.shape[3] * 8))

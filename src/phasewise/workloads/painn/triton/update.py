@@ -30,12 +30,10 @@ from phasewise.workloads.painn.triton.device import blocks, has_kernels
 
 # in ascending order of the atoms that they are for
 MIX_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 32, 32, stages=2), TileLaunch(128, 32, 16, warps=8),
-    TileLaunch(16, 16),
+    TileLaunch(16, 16), TileLaunch(64, 32, 32, stages=2), TileLaunch(128, 32, 16, warps=8),
 )  # fmt: skip
 GATE_LAUNCHES = (
     TileLaunch(16, 16), TileLaunch(64, 32), TileLaunch(128, 32, warps=8, stages=2),
-    TileLaunch(16, 16, 64, stages=2),
 )  # fmt: skip
 # from so many atoms on, tiles of 16 x 16 are more than two for each of 132 multiprocessors: they wait for each other and read each
 # weight for 16 atoms alone, while 64 rows still take as long as for one atom

@@ -31,12 +31,10 @@ from phasewise.workloads.painn.triton.device import blocks, has_kernels
 
 # in ascending order of the atoms that they are for; deeper steps spill registers or want more shared memory than there is
 UNGATE_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(128, 64, 16, warps=8, stages=2),
-    TileLaunch(16, 16), TileLaunch(16, 16, 64, stages=1),
+    TileLaunch(16, 16), TileLaunch(64, 64, 16, stages=2), TileLaunch(128, 64, 16, warps=8, stages=2),
 )  # fmt: skip
 UNMIX_LAUNCHES = (
-    TileLaunch(16, 16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(64, 64, 16),
-    TileLaunch(16, 16, stages=2),
+    TileLaunch(16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(64, 64, 16),
 )  # fmt: skip
 # small tiles as in `update`, but these begin slower; 128 rows pay once they are a tile for each multiprocessor
 UNGATE_LIMITS, UNMIX_LIMITS = (768, 8192), (768,)
