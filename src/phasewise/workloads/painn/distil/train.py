@@ -1,6 +1,6 @@
 """Train the student on the teacher's frames: energies and forces, one model for all molecules.
 
-    python -m phasewise.workloads.painn.distil.train --steps 40000 --out out/mine
+    python -m phasewise.workloads.painn.distil.train --steps 20000 --out out/mine
 
 Loss: 0.1 |energy error| / sqrt(atoms) + |force error| of each atom, Adam from 3e-3 down a cosine, an average of the weights over the
 last thousand steps or so. Errors are judged by their mean, so they are trained by it: after 700 steps of ethanol and uracil, 64 features
@@ -235,7 +235,7 @@ def train(
 def main() -> None:
     """Train on all shipped molecules."""
     parser = argparse.ArgumentParser(description="Train the PaiNN student on the shipped frames")
-    parser.add_argument("--steps", type=int, default=40_000)
+    parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--each", type=int, default=4, help="frames of each molecule in a step")
     parser.add_argument("--features", type=int, default=Sizes().features)
     parser.add_argument("--seed", type=int, default=1)
