@@ -27,7 +27,7 @@ from phasewise.workloads.painn.triton.tiles import (
     factor_edges,
     for_features,
     lay_out,
-    load_factor,
+    load_filters,
     load_numbers,
     load_row,
     load_tile,
@@ -105,10 +105,7 @@ def adjoint_tile_kernel(
     # offsets are 64 bits wide; loop counters are plain ints in the interpreter, so they are added to this
     wide = tl.full((), 0, tl.int64)
     f = tile_features(begin, WARPS, WIDTH)
-    filter_q = load_factor(filters, begin, WARPS, WIDTH, DEPTH)
-    filter_r = load_factor(filters + FEATURES * DEPTH, begin, WARPS, WIDTH, DEPTH)
-    if HAS_MU:
-        filter_m = load_factor(filters + 2 * FEATURES * DEPTH, begin, WARPS, WIDTH, DEPTH)
+    filter_q, filter_r, filter_m = load_filters(filters, begin, FEATURES, WARPS, WIDTH, DEPTH, HAS_MU)
     scale = tl.load(unit)
     which = tile_edges(8)
     part = tl.program_id(0) % BLOCKS * WARPS + tl.arange(0, WARPS)[None, None, :, None, None, None]

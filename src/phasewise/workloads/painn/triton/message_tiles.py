@@ -21,7 +21,7 @@ from phasewise.workloads.painn.triton.tiles import (
     choose_three,
     for_features,
     lay_out,
-    load_factor,
+    load_filters,
     load_tile,
     read_edges,
     read_some,
@@ -75,10 +75,7 @@ def message_tile_kernel(
     # offsets are 64 bits wide; loop counters are plain ints in the interpreter, so they are added to this
     wide = tl.full((), 0, tl.int64)
     f = tile_features(begin, WARPS, WIDTH)
-    filter_q = load_factor(filters, begin, WARPS, WIDTH, DEPTH)
-    filter_r = load_factor(filters + FEATURES * DEPTH, begin, WARPS, WIDTH, DEPTH)
-    if HAS_MU:
-        filter_m = load_factor(filters + 2 * FEATURES * DEPTH, begin, WARPS, WIDTH, DEPTH)
+    filter_q, filter_r, filter_m = load_filters(filters, begin, FEATURES, WARPS, WIDTH, DEPTH, HAS_MU)
     scale = tl.load(unit)
     which = tile_edges(8)
     last = tl.minimum(first + rows, atoms)
@@ -101,17 +98,8 @@ def message_tile_kernel(
                 from_y = load_tile(at + FEATURES)
                 from_z = load_tile(at + 2 * FEATURES)
             more = e0 + EDGES < end
-            sender, next_record, v_x, v_y, v_z, _ = read_edges(
-                j,
-                ends,
-                numbers,
-                tl.where(more, e0 + EDGES, end),
-                tl.where(more, end, following),
-                edges,
-                WARPS,
-                DEPTH,
-                EDGES,
-            )
+            e1, limit = tl.where(more, e0 + EDGES, end), tl.where(more, end, following)
+            sender, next_record, v_x, v_y, v_z, _ = read_edges(j, ends, numbers, e1, limit, edges, WARPS, DEPTH, EDGES)
             sum_q += tl.dot(filter_q, record) * from_q
             m_r = tl.dot(filter_r, record) * from_r
             sum_x += m_r * for_features(u_x, WIDTH)

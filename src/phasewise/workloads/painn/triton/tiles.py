@@ -116,6 +116,19 @@ def load_factor(filters, first, WARPS: tl.constexpr, WIDTH: tl.constexpr, DEPTH:
 
 
 @triton.jit
+def load_filters(
+    filters, first, FEATURES: tl.constexpr, WARPS: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr, HAS_MU: tl.constexpr
+):  # fmt: skip
+    """The parts q, R and mu; without mu the last is never read."""
+    part_q = load_factor(filters, first, WARPS, WIDTH, DEPTH)
+    part_r = load_factor(filters + FEATURES * DEPTH, first, WARPS, WIDTH, DEPTH)
+    part_m = part_r
+    if HAS_MU:
+        part_m = load_factor(filters + 2 * FEATURES * DEPTH, first, WARPS, WIDTH, DEPTH)
+    return part_q, part_r, part_m
+
+
+@triton.jit
 def load_numbers(numbers, e, WARPS: tl.constexpr, DEPTH: tl.constexpr):
     """The numbers of the edges e (8, 1, eights, 1, 1) as the other factor, (WARPS, DEPTH, EDGES)."""
     return tl.permute(load_operand(numbers + e * DEPTH, WARPS, DEPTH), (0, 2, 1))
