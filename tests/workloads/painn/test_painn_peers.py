@@ -103,6 +103,7 @@ def test_schnetpack_gives_the_same_energy_and_forces_with_the_same_weights(basis
         ("schnetpack", "schnetpack", SHAPE), ("schnetpack_select", "schnetpack", SHAPE), ("jax_jit", "jax", SHAPE),
         ("vesin_list", "vesin", LIST), ("torch_nl_list", "torch_nl", LIST),
         ("vesin_list", "vesin", BOX), ("torch_nl_list", "torch_nl", BOX),
+        ("nvalchemi_list", "nvalchemiops", LIST), ("nvalchemi_list", "nvalchemiops", BOX),
     ],
 )  # fmt: skip
 def test_a_peer_gives_what_the_reference_gives(name: str, package: str, shape: Shape) -> None:

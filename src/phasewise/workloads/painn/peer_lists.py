@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from phasewise import Program, Shape
+from phasewise.workloads.painn.data import as_atoms
 from phasewise.workloads.painn.layout import Sizes
 from phasewise.workloads.painn.program import describe_list
+from phasewise.workloads.painn.reference import find_neighbours
 
 Batch = Mapping[str, Tensor]
 
@@ -81,5 +83,42 @@ def torch_nl_list(inputs: Batch, case: str, shape: Shape, device: torch.device) 
         atoms = len(inputs["numbers"])
         found = describe_list(raw["mapping"][0], raw["distance"][:, None], atoms)
         return found
+
+    return Program(step=step, place=place, outputs=outputs)
+
+
+def nvalchemi_list(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """nvalchemi-toolkit-ops' list with its vectors, all systems in one batch, prepared once: its own choice of method and buffers."""
+    from nvalchemiops.torch.neighbors import neighbor_list
+    from nvalchemiops.torch.neighbors.prepared_neighbor_list import prepare_neighbor_list
+
+    cutoff = Sizes().cutoff
+    atoms = as_atoms(dict(inputs))
+    # a row of its matrix has as many places as the longest one of these frames, and a quarter more for others
+    longest = int(torch.bincount(find_neighbours(atoms, cutoff)[0]).max())
+    width = longest + longest // 4 + 1
+
+    def place(batch: Batch) -> dict[str, Any]:
+        given = {"positions": batch["positions"].to(device)}
+        if "cell" in batch:
+            given["cell"] = batch["cell"].to(device)
+        systems = len(batch["start"]) - 1
+        periodic = {"pbc": torch.ones(systems, 3, dtype=torch.bool, device=device)} if "cell" in batch else {}
+        state = prepare_neighbor_list(
+            **given, **periodic, cutoff=cutoff, batch_idx=batch["system"].to(device, torch.int32),
+            batch_ptr=batch["start"].to(device, torch.int32),
+            max_neighbors=width, return_vectors=True,
+        )  # fmt: skip
+        return {**given, "state": state}
+
+    def step(placed: dict[str, Any]) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = neighbor_list(**placed)
+        return found
+
+    def outputs(raw: tuple[Tensor, ...]) -> dict[str, Tensor]:
+        count, vectors = raw[1], raw[-1]
+        real = torch.arange(vectors.shape[1], device=count.device) < count[:, None]
+        rows = torch.nonzero(real)[:, 0]
+        return describe_list(rows, vectors[real], len(count))
 
     return Program(step=step, place=place, outputs=outputs)

@@ -4,7 +4,7 @@
   its data loader), which is in its favour.
 - the analytic module under torch.compile, list included: what the compiler makes of the same algorithm.
 - the same model in JAX under jit, forces by jax.grad; its list is given too.
-- vesin's and torch-nl's lists, alone.
+- the lists of vesin, torch-nl and nvalchemi-toolkit-ops, alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from phasewise.workloads.painn.data import as_atoms
 from phasewise.workloads.painn.layout import Sizes, Weights
 from phasewise.workloads.painn.neighbours import exact, in_places, plan_list
 from phasewise.workloads.painn.peer_jax import make_jax_energy
-from phasewise.workloads.painn.peer_lists import torch_nl_list, vesin_list
+from phasewise.workloads.painn.peer_lists import nvalchemi_list, torch_nl_list, vesin_list
 from phasewise.workloads.painn.phases import Switches
 from phasewise.workloads.painn.program import build, to_device
 from phasewise.workloads.painn.schnetpack_state import to_schnetpack
@@ -30,7 +30,7 @@ from phasewise.workloads.painn.weights import choose_weights
 
 Batch = Mapping[str, Tensor]
 __all__ = [
-    "compiled_analytic", "jax_jit", "schnetpack", "schnetpack_compiled", "schnetpack_select", "torch_nl_list", "vesin_list",
+    "compiled_analytic", "jax_jit", "nvalchemi_list", "schnetpack", "schnetpack_compiled", "schnetpack_select", "torch_nl_list", "vesin_list",
 ]  # fmt: skip
 
 

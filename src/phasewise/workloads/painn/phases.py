@@ -252,6 +252,7 @@ PEERS = (
     # one box: both walk the systems of a batch one after the other, torch-nl with a dozen waits for the device in each
     Peer("vesin-list", package="vesin", needs=Needs(modules=("vesin",)), cases=("list-8192",)),
     Peer("torch-nl-list", package="torch-nl", needs=Needs(modules=("torch_nl",)), cases=("list-8192",)),
+    Peer("nvalchemi-list", package="nvalchemi-toolkit-ops", needs=Needs(modules=("nvalchemiops", "warp")), cases=LISTS),
 )
 
 workload = Workload(
@@ -283,6 +284,8 @@ workload = Workload(
         "bfloat16 products": "1.2 to 1.8e-2 eV/A off, over the relaxed tier",
         "TorchScript": "deprecated in PyTorch 2.10; torch.export and AOTInductor take its place",
         "one persistent kernel a step": "18 to 20 grid barriers; a floor near 40 us where a graph of kernels has 60 to 100",
+        "TensorNet of torchmd-net as a peer": "version 2.4 is built for CUDA 12 and its torch, 3.1 wants warp-lang of 142 MiB; and another model's time "
+        "tells little of this one's",
         "one block a molecule": "right for 132 molecules and more, and seven times slower than many blocks for one",
     },
 )
