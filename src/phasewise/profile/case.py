@@ -198,7 +198,8 @@ def _read(
 
 
 def _keep_trace(captured: Captured, path: Path, root: Path) -> Capture:
-    packed, left_out = pack_trace(captured.plain)
+    with no_collection():
+        packed, left_out = pack_trace(captured.plain)
     write_bytes(packed, path)
     note = f"left out to stay small: {', '.join(left_out)}" if left_out else ""
     return Capture(tool="torch", path=relative(path, root), bytes=len(packed), note=note)

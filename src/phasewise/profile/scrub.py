@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import getpass
 import gzip
 import re
@@ -15,6 +14,8 @@ import msgspec
 
 # a packed trace larger than this is thinned
 LIMIT_BYTES = 8 << 20
+# events that tell how large all of them are packed, within a few per cent; and what is surely more than the limit
+SAMPLE, SURELY = 20_000, 1.25
 # what readers of the format need of the top level; the rest names hosts, paths, ranks and ids of the capture
 KEPT = (
     "schemaVersion",
@@ -37,10 +38,9 @@ _PATH = re.compile(r"(?<![\w.\-/])/(?:[^\s\"'/\\:,()<>]+/)+([^\s\"'/\\:,()<>]*)"
 
 def scrub_trace(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The trace without what names the machine: paths end as their last component, the host as `host`, the user as `user`."""
-    # a few thousand texts stand in a million places
-    hide = functools.cache(make_hider(machine_names()))
+    hidden = _Hidden(make_hider(machine_names()))
     kept = {key: plain[key] for key in KEPT if key in plain}
-    events = [_scrub(event, hide) for event in plain.get("traceEvents", ())]
+    events = [_scrub(event, hidden) for event in plain.get("traceEvents", ())]
     return {**kept, "traceEvents": events}
 
 
@@ -51,21 +51,21 @@ def pack_trace(plain: Mapping[str, Any], limit: int = LIMIT_BYTES) -> tuple[byte
     recorded one, the shorter half of what is left again and again (steps and regions stay).
     """
     left_out: list[str] = []
-    packed = _pack(plain)
+    packed = _pack_below(plain, limit)
     for name, thin in _THINNERS:
-        if len(packed) <= limit:
+        if packed is not None:
             return packed, tuple(left_out)
         plain = {**plain, "traceEvents": thin(plain["traceEvents"])}
-        packed = _pack(plain)
+        packed = _pack_below(plain, limit)
         left_out.append(name)
-    while len(packed) > limit and len(plain["traceEvents"]) > 1:
+    while packed is None and len(plain["traceEvents"]) > 1:
         before = len(plain["traceEvents"])
         plain = {**plain, "traceEvents": _drop_shorter_half(plain["traceEvents"])}
         if len(plain["traceEvents"]) == before:
             break
-        packed = _pack(plain)
+        packed = _pack_below(plain, limit)
         left_out.append("short events")
-    return packed, tuple(dict.fromkeys(left_out))
+    return _pack(plain) if packed is None else packed, tuple(dict.fromkeys(left_out))
 
 
 def machine_names() -> dict[str, str]:
@@ -96,18 +96,46 @@ def make_hider(names: Mapping[str, str]) -> Callable[[str], str]:
     return hide
 
 
-def _scrub(value: Any, hide: Callable[[str], str]) -> Any:
+class _Hidden(dict[str, str]):
+    """Texts with nothing to hide left in them, by what they were: a few thousand stand in a million places."""
+
+    def __init__(self, hide: Callable[[str], str]) -> None:
+        self._hide = hide
+
+    def __missing__(self, text: str) -> str:
+        self[text] = self._hide(text)
+        return self[text]
+
+
+def _scrub(value: Any, hidden: _Hidden) -> Any:
+    """The value without what is to be hidden; itself where there is nothing, as in nearly all of a million events."""
     if isinstance(value, str):
-        return hide(value)
+        return hidden[value]
     if isinstance(value, dict):
-        return {
-            key: inner if key in NUMBERS else _scrub(inner, hide)
-            for key, inner in value.items()
-            if key not in DROPPED_ARGS
-        }
+        changed = {}
+        for key, inner in value.items():
+            if key in NUMBERS:
+                continue
+            found = hidden[inner] if type(inner) is str else _scrub(inner, hidden)
+            if found is not inner and found != inner:
+                changed[key] = found
+        if not changed and DROPPED_ARGS.isdisjoint(value):
+            return value
+        return {key: inner for key, inner in (value | changed).items() if key not in DROPPED_ARGS}
     if isinstance(value, list):
-        return [_scrub(inner, hide) for inner in value]
+        found = [hidden[inner] if type(inner) is str else _scrub(inner, hidden) for inner in value]
+        return found if found != value else value
     return value
+
+
+def _pack_below(plain: Mapping[str, Any], limit: int) -> bytes | None:
+    """The trace packed, or None if that takes more than `limit` bytes; where a sample leaves no doubt, nothing more is packed."""
+    events = plain["traceEvents"]
+    step = len(events) // SAMPLE
+    if step > 1 and step * len(_pack({"traceEvents": events[::step]})) > SURELY * limit:
+        return None
+    packed = _pack(plain)
+    return packed if len(packed) <= limit else None
 
 
 def _pack(plain: Mapping[str, Any]) -> bytes:
