@@ -105,7 +105,7 @@ def split_edge_kernel(
     numbers, slopes, ends, r, row_ptr, atoms, edges, cutoff,
     RADIAL: tl.constexpr, DEPTH: tl.constexpr, GAUSSIAN: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK edges a program; each number is evaluated for both of its halves, which is cheaper than to hand it over."""
+    """BLOCK edges a program; a number is evaluated anew for each of its halves."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     real = e < tl.minimum(tl.load(row_ptr + atoms), edges)
     x, y, z, d = load_vector(r, e, real)
