@@ -199,7 +199,8 @@ def _fused_model(
             products = choose_products(switches)
             parts = fused_parts(products, tune_tiles(weights, sizes, atoms.positions.shape[0], products))
 
-    halves = split_filters(packed) if launches.tiled else None
+    # where no kernel runs nothing reads them
+    halves = split_filters(packed) if launches.tiled and not reason else None
 
     def fused(numbers: Tensor, edges: Edges) -> tuple[Tensor, Tensor | None]:
         messages = FusedMessages(edges, packed, sizes, launches, slopes=forces, knots=knots, halves=halves)

@@ -12,8 +12,8 @@ from torch import Tensor
 from phasewise import Program, Shape
 from phasewise.workloads.painn.data import as_atoms
 from phasewise.workloads.painn.layout import Sizes
+from phasewise.workloads.painn.neighbours import exact, plan_list
 from phasewise.workloads.painn.program import describe_list
-from phasewise.workloads.painn.reference import find_neighbours
 
 Batch = Mapping[str, Tensor]
 
@@ -95,7 +95,7 @@ def nvalchemi_list(inputs: Batch, case: str, shape: Shape, device: torch.device)
     cutoff = Sizes().cutoff
     atoms = as_atoms(dict(inputs))
     # a row of its matrix has as many places as the longest one of these frames, and a quarter more for others
-    longest = int(torch.bincount(find_neighbours(atoms, cutoff)[0]).max())
+    longest = int(exact(atoms, plan_list(atoms, cutoff)).row_ptr.diff().max())
     width = longest + longest // 4 + 1
 
     def place(batch: Batch) -> dict[str, Any]:
