@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from phasewise.kit.devices import choose_device
 from phasewise.records.errors import UserError
 from phasewise.workloads.painn import reference
 from phasewise.workloads.painn.data import as_atoms
 from phasewise.workloads.painn.deploy import Potential, PotentialOnEdges
-from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.evaluator import Evaluator
 from phasewise.workloads.painn.weights import draw_weights
 from workloads.painn.painn_molecules import SMALL, draw_molecule, join, small_weights

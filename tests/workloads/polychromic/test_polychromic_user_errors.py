@@ -42,7 +42,7 @@ def test_what_is_missing_is_said_in_a_sentence(given, tmp_path: Path, monkeypatc
     (tmp_path / "empty").mkdir()
     end = (*SMALL, "--out", str(tmp_path / "run"))
     assert "tokenizer cannot be loaded" in refuse("run", "--model", str(tmp_path / "empty"), *given[2:], *end)
-    assert "torch finds no NVIDIA GPU" in refuse("run", *given, *end, "--device", "cuda")
+    assert "torch finds 0 NVIDIA GPUs" in refuse("run", *given, *end, "--device", "cuda")
     assert "8192 positions, and 9000 tokens are wanted" in refuse("run", *given, *end, "--length", "9000")
     for option in ("--weight", "--rate", "--alpha", "--dropout", "--temperature", "--top-p"):
         assert "no finite number" in refuse("run", *given, *end, option, "nan")

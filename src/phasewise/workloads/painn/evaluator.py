@@ -13,11 +13,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from phasewise.kit.devices import choose_device
 from phasewise.kit.graphs import capture
 from phasewise.records.errors import UserError
 from phasewise.workloads.painn.assembly import Result
 from phasewise.workloads.painn.data import as_atoms
-from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.engine import make_engine
 from phasewise.workloads.painn.layout import SPECIES, Atoms, Sizes, Weights
 from phasewise.workloads.painn.phases import EVERYTHING, Switches

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch_sim.models.interface import ModelInterface
 
+from phasewise.kit.devices import choose_device
 from phasewise.records.errors import UserError
-from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.evaluator import Evaluator
 from phasewise.workloads.painn.weights import STUDENT
 

@@ -1,4 +1,4 @@
-"""Open what the options of a run name: its device, its model with fresh adapters, and its tokenizer."""
+"""Open what the options of a run name: its model with fresh adapters, and its tokenizer."""
 
 from __future__ import annotations
 
@@ -7,23 +7,10 @@ from typing import Any
 
 import torch
 
-from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic.sampling import Sampling
 from phasewise.workloads.polychromic.shared import Sizes
 from phasewise.workloads.polychromic.user_parts import Tuning, UserModel, open_tokenizer
 from phasewise.workloads.polychromic.users import open_model
-
-
-def choose_device(wanted: str) -> torch.device:
-    """The GPU where there is one, unless `wanted` says which.
-
-    Raises:
-        UserError: cuda is wanted, and there is none.
-    """
-    found = torch.cuda.is_available()
-    if wanted == "cuda" and not found:
-        raise UserError("--device cuda: torch finds no NVIDIA GPU here; use --device cpu, or install torch for CUDA.")
-    return torch.device("cuda" if found and wanted != "cpu" else "cpu")
 
 
 def open_run(plain: dict[str, Any], device: torch.device) -> tuple[UserModel, Any]:

@@ -22,13 +22,14 @@ from typing import Any
 import click
 import torch
 
+from phasewise.kit.devices import choose_device
 from phasewise.records.errors import UserError
 from phasewise.workloads.polychromic import trainer
 from phasewise.workloads.polychromic.diversity import diversity_closed
 from phasewise.workloads.polychromic.exporting import export_run
 from phasewise.workloads.polychromic.llama import Forward
 from phasewise.workloads.polychromic.lora import ALPHA, RANK
-from phasewise.workloads.polychromic.opening import choose_device, open_run
+from phasewise.workloads.polychromic.opening import open_run
 from phasewise.workloads.polychromic.run_folder import (
     LOG,
     remember,
@@ -129,7 +130,7 @@ def train(options: dict[str, Any]) -> int:
     """Steps done in all."""
     out: Path = options["out"]
     out.mkdir(parents=True, exist_ok=True)
-    device = choose_device(options["device"])
+    device = choose_device("" if options["device"] == "auto" else options["device"])
     plain = remember(options, out, device)
     user, tokenizer = open_run(plain, device)
     data = read_examples(Path(plain["data"]), tokenizer, user.ends[0], plain["length"])

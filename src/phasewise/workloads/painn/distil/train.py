@@ -20,11 +20,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from phasewise.kit.devices import choose_device
 from phasewise.kit.graphs import capture
 from phasewise.records.errors import report_errors
 from phasewise.workloads.painn import neighbours, reference
 from phasewise.workloads.painn.data import load_frames
-from phasewise.workloads.painn.devices import choose_device
 from phasewise.workloads.painn.distil.teacher import ACCURACY, MOLECULES, TEMPERATURE_K
 from phasewise.workloads.painn.engine import take_rows
 from phasewise.workloads.painn.layout import SPECIES, Atoms, Edges, Sizes
