@@ -9,7 +9,9 @@ from torch import Tensor
 
 from phasewise.workloads.spectral_node import data
 from phasewise.workloads.spectral_node.closed import NODES, couple_closed, make_tables
+from phasewise.workloads.spectral_node.flow import NAMES as FLOW
 from phasewise.workloads.spectral_node.flow import fold
+from phasewise.workloads.spectral_node.metric import NAMES as METRIC
 from phasewise.workloads.spectral_node.metric import draw_metric, evaluate
 from phasewise.workloads.spectral_node.spectral import chebyshev_nodes
 
@@ -19,10 +21,7 @@ GATE = 1e-2
 STUDENT = (8, 8)
 LARGE = "metric/w2"
 SCALE = "metric/w2/scale"
-NAMES = frozenset(
-    [f"metric/{name}" for name in ("w1", "b1", "w2", "b2", "w3", "b3")]
-    + [f"flow/{name}" for name in ("embedding", "w1", "b1", "w2", "b2")]
-)
+NAMES = frozenset([f"metric/{name}" for name in METRIC] + [f"flow/{name}" for name in FLOW])
 # as INT8 it alone leaves 1.06 % at 601 wavelengths: a row has eight numbers, and one rounded badly moves its whole spectrum
 EMBEDDING = "flow/embedding"
 

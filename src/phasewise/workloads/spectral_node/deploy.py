@@ -7,14 +7,13 @@ Each becomes FOLDER/NAME/model.safetensors with a manifest.json beside it: what 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from torch import Tensor
 
 from phasewise.export.manifest import write_manifest
-from phasewise.records.errors import UserError
+from phasewise.records.errors import UserError, report_errors
 from phasewise.workloads.spectral_node import compress, program
 from phasewise.workloads.spectral_node.phases import workload
 
@@ -71,17 +70,14 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return found
 
 
+@report_errors
 def main() -> None:
     """Parse, write, and print a line for each network."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("weights", type=Path, nargs="?")
     options = parser.parse_args()
-    try:
-        whole = read_weights(options.weights) if options.weights else draw_whole()
-    except UserError as error:
-        print(f"phasewise: {error}", file=sys.stderr)
-        sys.exit(2)
+    whole = read_weights(options.weights) if options.weights else draw_whole()
     for name, error in write_compressed(whole, options.folder).items():
         held = "written" if error <= compress.GATE else "not written, over its gate"
         print(f"{name}: errs by {error:.2%} of the spread of A (gate {compress.GATE:.0%}): {held}")
