@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from phasewise.analyse.claims import KERNEL, Ask, Pools
 from phasewise.analyse.floor import Floor
+from phasewise.model.kernel_names import shorten_kernel
 from phasewise.records.base import Bytes, Quantity, Seconds
 from phasewise.records.machine import Machine
 from phasewise.records.prepare import CaseWork
@@ -149,6 +150,6 @@ def name_longest(rows: list[tuple[int, Kernel, Seconds]], limit: int = 3) -> tup
     whole = total(rows) or 1.0
     longest = sorted(rows, key=lambda row: -row[2])[:limit]
     return tuple(
-        f"{kernel.name}: {100 * time / whole:.0f} % of it, calls a step: {kernel.calls:g}"
+        f"{shorten_kernel(kernel.name)}: {100 * time / whole:.0f} % of it, calls a step: {kernel.calls:g}"
         for _, kernel, time in longest
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from phasewise.model.kernel_names import shorten_kernel
 from phasewise.records.analyse import CaseResult
 from phasewise.records.machine import Peaks
 from phasewise.records.prepare import CaseWork
@@ -78,8 +79,13 @@ def draw_regions(regions: Sequence[Region], name: str) -> Figure | None:
 def draw_kernels(kernels: Sequence[Kernel], name: str, most: int = 12) -> Figure | None:
     """The kernels that hold most of the step."""
     longest = sorted(kernels, key=lambda kernel: (-kernel.seconds, kernel.name))[:most]
+    short = [shorten_kernel(one.name) for one in longest]
     return _bars(
-        [(one.name, one.seconds) for one in longest], name, "Longest kernels of one step", "time within one step"
+        # a bar is found by its name, so kernels that read alike keep theirs whole
+        [(one.name if short.count(told) > 1 else told, one.seconds) for one, told in zip(longest, short, strict=True)],
+        name,
+        "Longest kernels of one step",
+        "time within one step",
     )
 
 

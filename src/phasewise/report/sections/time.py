@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phasewise.model.kernel_names import shorten_kernel
 from phasewise.records.analyse import CaseResult
 from phasewise.records.profile import Breakdown, CaseProfile, Counters, Kernel, Region
 from phasewise.report import format as show
@@ -124,7 +125,7 @@ def _kernels(kernels: tuple[Kernel, ...], name: str) -> tuple[Block, ...]:
     )
     rows = tuple(
         (
-            code(one.name),
+            code(shorten_kernel(one.name)),
             show.number(one.calls),
             show.time(one.seconds),
             one.category,
@@ -138,7 +139,11 @@ def _kernels(kernels: tuple[Kernel, ...], name: str) -> tuple[Block, ...]:
     )
     more = f" The {len(longest)} longest of {len(kernels)}." if len(kernels) > len(longest) else ""
     table = Table(
-        "Kernels of one step", titles, rows, note=f"Occupancy is estimated from the launch.{more}", folded=True
+        "Kernels of one step",
+        titles,
+        rows,
+        note=f"Names without namespaces and arguments. Occupancy is estimated from the launch.{more}",
+        folded=True,
     )
     return (figure, table) if figure else (table,)
 
@@ -163,7 +168,7 @@ def _counters(counters: tuple[Counters, ...]) -> tuple[Block, ...]:
 
     rows = tuple(
         (
-            code(one.kernel),
+            code(shorten_kernel(one.kernel)),
             show.time(one.duration_s),
             show.size(one.dram_bytes),
             share(one.dram_percent),
