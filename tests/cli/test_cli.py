@@ -14,10 +14,11 @@ from snakemake.cli import get_argument_parser
 
 from phasewise.cli import commands, keep_bytecode
 from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
-from phasewise.cli.hold import hold_machine, parse_gpus
+from phasewise.cli.hold import hold_machine, parse_gpus, share_machine
 from phasewise.cli.project import load_all
 from phasewise.model.layout import Layout
 from phasewise.plan.graph import hold_lock
+from phasewise.profile.turn import take_turn
 from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement
 from phasewise.run.isolated import run_isolated
@@ -195,6 +196,25 @@ def test_validations_share_the_machine_and_no_measurement_runs_beside_them(tmp_p
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(other)
+
+
+def test_profiles_share_the_machine_and_have_it_to_themselves_in_turns(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
+    with share_machine("h200") as turn, share_machine("h200") as other:
+        assert turn == other == tmp_path / "phasewise-h200.turn.lock"
+        # nothing is timed meanwhile, also between two turns
+        with (tmp_path / "phasewise-h200.lock").open("rb") as machine, pytest.raises(BlockingIOError):
+            fcntl.flock(machine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with take_turn(turn), turn.open("rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # a gate runs beside gates, and in no one's turn
+        gates = hold_machine("h200", shared=True), hold_machine("h200", shared=True)
+        with gates[0], gates[1], turn.open("rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with share_machine("cpu") as turn, (tmp_path / "phasewise-cpu.lock").open("rb") as machine:
+        assert turn is None
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(machine, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def test_jobs_of_a_pool_measure_each_on_a_gpu_of_its_own(tmp_path, monkeypatch):

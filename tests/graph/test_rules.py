@@ -95,7 +95,7 @@ def test_a_login_node_plans_for_the_machine_on_record_that_it_names(tmp_path):
     assert all(
         "gpu=1" in block and "threads: 16" in block
         for block in done.stderr.split("\nrule ")
-        if block.startswith("validate")
+        if block.startswith(("validate", "profile"))
     )
 
 
@@ -107,10 +107,13 @@ def test_beside_a_gpu_gates_share_it_and_come_before_what_is_timed(tmp_path):
     gates = [block for block in blocks if block.startswith("validate")]
     assert len(gates) >= 2
     assert all("threads: 2" in block and "gpu=" not in block for block in gates)
-    timed = [block for block in blocks if block.startswith(("measure", "profile"))]
-    assert all("threads: 16" in block and "gpu=1" in block for block in timed)
-    urgency = {block.split("logs/")[1].split()[0]: find_priority(block) for block in (*gates, *timed)}
-    assert min(map(find_priority, gates)) > max(map(find_priority, timed))
+    timed = [block for block in blocks if block.startswith("measure")]
+    assert timed and all("threads: 16" in block and "gpu=1" in block for block in timed)
+    # three side by side, and none beside what is timed
+    profiles = [block for block in blocks if block.startswith("profile")]
+    assert profiles and all("threads: 5" in block and "gpu=1" not in block for block in profiles)
+    urgency = {block.split("logs/")[1].split()[0]: find_priority(block) for block in (*gates, *timed, *profiles)}
+    assert min(map(find_priority, gates)) > max(map(find_priority, (*timed, *profiles)))
     # the next of a chain waits for a second's work
     analyses = [block for block in blocks if block.startswith("analyse")]
     assert analyses and min(map(find_priority, analyses)) > max(map(find_priority, gates))
@@ -130,8 +133,11 @@ def test_in_a_pool_what_is_timed_has_one_slot_and_the_first_run_goes_first(tmp_p
     project = make_project(tmp_path / "project", workloads, size="tiny")
     put_on_record(project, "h200")
     done = project.run("-n", "--cores", "16", "--resources", "gpu=4", "--", PHASEWISE_MACHINE="h200")
-    timed = [block for block in done.stdout.split("\nrule ") if block.startswith(("measure", "profile"))]
-    assert all("threads: 4" in block and "gpu=1" in block for block in timed)
+    blocks = done.stdout.split("\nrule ")
+    timed = [block for block in blocks if block.startswith(("measure", "export"))]
+    assert timed and all("threads: 4" in block and "gpu=1" in block for block in timed)
+    profiles = [block for block in blocks if block.startswith("profile")]
+    assert profiles and not any("threads:" in block or "gpu=1" in block for block in profiles)
     first, second = ([find_priority(block) for block in timed if f"/{name}/" in block] for name in ("group", "layout"))
     assert min(first) > max(second)
 
@@ -158,6 +164,7 @@ def test_two_jobs_never_hold_the_gpu_at_once_even_without_the_profile(tmp_path, 
 def test_measuring_rules_take_all_cores_and_the_gpu(planned):
     done = planned.run("-n", "--cores", "3")
     blocks = done.stdout.split("\nrule ")
+    # on a CPU profiles as well
     measuring = [block for block in blocks if block.startswith(("machine", "prepare", "measure", "profile"))]
     assert len(measuring) >= 6
     assert all("threads: 3" in block and "gpu=1" in block for block in measuring)

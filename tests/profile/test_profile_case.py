@@ -25,6 +25,7 @@ def captured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("captured")
     write_toy(folder)
     # beside other cases it takes its turns, alone it needs none
+    (folder / "turn").touch()
     rest = {"root": folder, "captures": folder / "captures", "machine": toy_machine(), "turn": folder / "turn"}
     return folder, profile_case(toy_plan(folder), "one", **rest)
 
@@ -135,6 +136,7 @@ def test_a_step_too_long_for_a_trace_is_refused_with_the_cure(tmp_path, monkeypa
 def test_a_trace_is_written_while_other_cases_may_have_the_device(tmp_path, monkeypatch):
     write_toy(tmp_path)
     turn, free = tmp_path / "turn", []
+    turn.touch()
     write = torch.profiler.profile.export_chrome_trace
 
     def look(self, path):

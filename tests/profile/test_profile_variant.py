@@ -1,5 +1,6 @@
 import threading
 import time
+from contextlib import contextmanager, nullcontext
 
 import msgspec
 from toy import toy_machine, toy_plan, write_toy
@@ -10,11 +11,10 @@ from phasewise.records.plan import PlannedCase
 from phasewise.records.profile import Capture, CaseProfile, Kernel, Profile
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run import together
 from phasewise.store import decode, encode
 
 
-def run(folder, plan, gate=None, profile_one=None, machine=None):
+def run(folder, plan, gate=None, profile_one=None, machine=None, **places):
     return profile_variant(
         plan,
         gate,
@@ -23,6 +23,7 @@ def run(folder, plan, gate=None, profile_one=None, machine=None):
         captures=folder / "captures",
         commit="abc",
         profile_one=profile_one,
+        **places,
     )
 
 
@@ -97,7 +98,7 @@ def test_nsight_steps_as_often_as_was_traced_and_counts_one_kernel_of_a_baseline
 ):
     asked = []
 
-    def watch(plan, case, root, steps, target, environment):
+    def watch(plan, case, root, steps, target, environment, turn):
         asked.append(("steps", steps))
         return Capture(tool="nsys", skipped="a stand-in"), None
 
@@ -118,29 +119,21 @@ def test_nsight_steps_as_often_as_was_traced_and_counts_one_kernel_of_a_baseline
     assert asked == [("steps", 1), ("kernels", 1), ("steps", 5), ("kernels", 3)]
 
 
-def test_cases_that_read_their_traces_do_not_wait_for_four_cores_each(tmp_path, monkeypatch):
-    monkeypatch.setattr(together, "count_cores", lambda: 16)
-    plan = three_cases(tmp_path)
-    five = tuple(msgspec.structs.replace(plan.cases[0], case=str(index)) for index in range(5))
-    reading = threading.Barrier(5, timeout=10)
-
-    def one(plan, case, root, captures, machine, turn):
-        reading.wait()
-        return CaseProfile(case=case)
-
-    found = run(tmp_path, msgspec.structs.replace(plan, cases=five), None, one, toy_machine("h200"))
-    assert [case.failure for case in found.cases] == [None] * 5
-
-
 def three_cases(folder, **changes):
     plan = toy_plan(folder, device="h200", profilers=("torch",))
     cases = tuple(msgspec.structs.replace(plan.cases[0], case=case, **changes) for case in ("one", "two", "three"))
     return msgspec.structs.replace(plan, cases=cases)
 
 
-def test_cases_run_side_by_side_on_a_gpu_and_touch_it_in_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(together, "count_cores", lambda: 16)
-    reading, touching = threading.Barrier(3, timeout=10), []
+def make_turn(folder):
+    """What `share` gives beside a GPU."""
+    turn = folder / "turn"
+    turn.touch()
+    return nullcontext(turn)
+
+
+def test_two_cases_run_side_by_side_on_a_gpu_and_touch_it_in_turns(tmp_path):
+    reading, touching = threading.Barrier(2, timeout=10), []
 
     def one(plan, case, root, captures, machine, turn):
         with take_turn(turn):
@@ -148,11 +141,12 @@ def test_cases_run_side_by_side_on_a_gpu_and_touch_it_in_turns(tmp_path, monkeyp
             time.sleep(0.02)
             alone = len(touching) == 1
             touching.remove(case)
-        # all three get here before any of them ends
-        reading.wait()
+        # both of a pair get here before either of them ends
+        if case != "three":
+            reading.wait()
         return CaseProfile(case=case, facts={"alone": alone})
 
-    found = run(tmp_path, three_cases(tmp_path), None, one, toy_machine("h200"))
+    found = run(tmp_path, three_cases(tmp_path), None, one, toy_machine("h200"), share=lambda: make_turn(tmp_path))
     assert [(case.case, case.facts["alone"]) for case in found.cases] == [
         ("one", True), ("two", True), ("three", True)
     ]  # fmt: skip
@@ -160,6 +154,7 @@ def test_cases_run_side_by_side_on_a_gpu_and_touch_it_in_turns(tmp_path, monkeyp
 
 def test_a_turn_is_kept_from_other_threads_until_it_ends(tmp_path):
     order = []
+    make_turn(tmp_path)
 
     def other():
         with take_turn(tmp_path / "turn"):
@@ -174,20 +169,26 @@ def test_a_turn_is_kept_from_other_threads_until_it_ends(tmp_path):
     assert order == ["first", "other"]
 
 
-def test_a_case_that_was_too_tight_beside_others_is_profiled_again_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(together, "count_cores", lambda: 16)
-    tries = []
+def test_a_case_that_was_too_tight_beside_others_is_profiled_again_alone(tmp_path):
+    tries, held = [], []
+
+    @contextmanager
+    def keep(what):
+        held.append(what)
+        yield tmp_path / "turn"
+        held.remove(what)
 
     def one(plan, case, root, captures, machine, turn):
-        tries.append((case, turn is None))
+        tries.append((case, *held))
         out = Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory")
         return CaseProfile(case=case, failure=out if case == "two" and turn else None)
 
-    found = run(tmp_path, three_cases(tmp_path), None, one, toy_machine("h200"))
+    places = {"share": lambda: keep("shared"), "hold": lambda: keep("alone")}
+    found = run(tmp_path, three_cases(tmp_path), None, one, toy_machine("h200"), **places)
     assert [case.failure for case in found.cases] == [None, None, None]
-    assert sorted(tries) == [("one", False), ("three", False), ("two", False), ("two", True)]
+    assert sorted(tries) == [("one", "shared"), ("three", "shared"), ("two", "alone"), ("two", "shared")]
     tries.clear()
-    capped = run(tmp_path, three_cases(tmp_path, memory_limit_bytes=1 << 30), None, one, toy_machine("h200"))
+    capped = run(tmp_path, three_cases(tmp_path, memory_limit_bytes=1 << 30), None, one, toy_machine("h200"), **places)
     assert capped.cases[1].failure.reason is Reason.OUT_OF_MEMORY and len(tries) == 3
 
 

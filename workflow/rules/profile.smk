@@ -6,8 +6,10 @@ rule profile:
     log:
         "logs/profile/{workload}/{run}/{variant}.log",
     priority: GRAPH.count_waiting
-    threads: CORES
+    # what is timed takes all cores of a GPU, and so never runs beside a profile
+    threads: max(1, CORES // PROFILES)
     resources:
-        gpu=1,
+        gpu=0 if HAS_GPU else 1,
+        profile=1,
     shell:
         "python -m phasewise profile {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -60,9 +62,13 @@ def attempt(
     measured = measure_variant(
         quick[plan.variant], quick, gates, {}, root=layout.root, machine=known.identity, commit=commit
     )
+    turn = scratch / "turn"
+    turn.touch()
     profiled = profile_variant(
-        quick[plan.variant], gates[plan.variant], machine=known, root=layout.root, captures=scratch, commit=commit
-    )
+        quick[plan.variant], gates[plan.variant], machine=known, root=layout.root, captures=scratch, commit=commit,
+        # the whole of it has the machine to itself
+        share=partial(nullcontext, turn if machine.kind == "cuda" else None),
+    )  # fmt: skip
     gate = gates[plan.variant]
     findings = analyse_variant(
         quick[plan.variant], story, known, prepared, measurement=measured, profile=profiled, validation=gate

@@ -34,19 +34,49 @@ def hold_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterat
     """Wait until no other job measures on the GPUs that this one sees, then keep others out of them.
 
     In a run with a pool a job sees one GPU of it for each of its `ranks`, the first that are free, and keeps to their share of
-    the cores. What takes no times is `shared`: any number of such jobs run side by side, and none beside a measurement. A CPU is
-    held as a whole.
+    the cores. What takes no times is `shared`: any number of such jobs run side by side, and none beside a measurement or the
+    turn of a profile. A CPU is held as a whole.
     """
+    with contextlib.ExitStack() as held:
+        turn = held.enter_context(_hold(device, shared=shared, ranks=ranks))
+        if shared and device != "cpu":
+            _wait_for(held, {turn: turn}, 1, shared=True)
+        yield
+
+
+@contextlib.contextmanager
+def share_machine(device: str) -> Iterator[Path | None]:
+    """Keep measurements off a GPU, beside other jobs that do so; whoever locks the file has the GPU to itself for a turn.
+
+    Profiles do: much of one is imports and reading, which need no GPU. A CPU is held as a whole, and has no turns.
+    """
+    with contextlib.ExitStack() as held:
+        turn = held.enter_context(_hold(device, shared=device != "cpu", ranks=1))
+        if device == "cpu":
+            yield None
+            return
+        _open(held, turn)
+        yield _lock_path(turn)
+
+
+@contextlib.contextmanager
+def _hold(device: str, *, shared: bool, ranks: int) -> Iterator[str]:
+    """The name of the lock for turns on the GPU that the job sees first, which is the one that it steps on."""
     pool = read_pool()
+    names = {device: device}
     with contextlib.ExitStack() as held:
         if device == "cpu":
-            _wait_for(held, {device: device}, 1, shared=shared)
+            seen = _wait_for(held, names, 1, shared=shared)
         elif pool:
-            held.enter_context(_keeping_to(_wait_for(held, name_gpus(pool), ranks, shared=shared), pool))
+            names = name_gpus(pool)
+            seen = _wait_for(held, names, ranks, shared=shared)
+            held.enter_context(_keeping_to(seen, pool))
         else:
-            for name in name_gpus().values() or [device]:
-                _wait_for(held, {name: name}, 1, shared=shared)
-        yield
+            names = name_gpus() or names
+            seen = list(names)
+            for gpu in seen:
+                _wait_for(held, {gpu: names[gpu]}, 1, shared=shared)
+        yield f"{names[seen[0]]}.turn"
 
 
 @contextlib.contextmanager
@@ -101,8 +131,12 @@ def _lock(handle: int, *, shared: bool) -> bool:
     return True
 
 
+def _lock_path(name: str) -> Path:
+    return Path(os.environ.get("PHASEWISE_LOCK_DIR", tempfile.gettempdir())) / f"phasewise-{name}.lock"
+
+
 def _open(held: contextlib.ExitStack, name: str) -> int:
-    path = Path(os.environ.get("PHASEWISE_LOCK_DIR", tempfile.gettempdir())) / f"phasewise-{name}.lock"
+    path = _lock_path(name)
     try:
         handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
     except OSError as error:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from phasewise.cli.budget import must_fit
-from phasewise.cli.hold import hold_machine
+from phasewise.cli.hold import hold_machine, share_machine
 from phasewise.cli.project import (
     load_all,
     load_captures,
@@ -70,15 +72,16 @@ def profile(workload: str, run: str, variant: str) -> None:
     restore(layout, story)
     must_fit(f"profile {variant}", layout, 60 * len(planned.cases))
     gate = load_made(layout.records(workload, run, variant), "validate.json", Validation)
-    with hold_machine(story.device):
-        record = profile_variant(
-            planned,
-            gate,
-            machine=load_machine(layout, story.device),
-            root=layout.root,
-            captures=layout.captures(workload, run, variant),
-            commit=commit(layout.root),
-        )
+    record = profile_variant(
+        planned,
+        gate,
+        machine=load_machine(layout, story.device),
+        root=layout.root,
+        captures=layout.captures(workload, run, variant),
+        commit=commit(layout.root),
+        share=partial(share_machine, story.device),
+        hold=partial(hold_machine, story.device),
+    )
     write(record, layout.records(workload, run, variant) / "profile.json")
 
 

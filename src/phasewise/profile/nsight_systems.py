@@ -12,6 +12,7 @@ from pathlib import Path
 from phasewise.environment import find_tool
 from phasewise.profile.intervals import Interval, length, merge
 from phasewise.profile.tools import RANGE, Finished, relative, replay_command, run_tool, skip
+from phasewise.profile.turn import take_turn
 from phasewise.records.profile import Capture, SystemTimeline
 from phasewise.store import write_bytes
 
@@ -32,10 +33,16 @@ STRINGS = frozenset({"nameId", "shortName", "demangledName", "mangledName", "tex
 
 
 def watch_system(
-    plan: Path, case: str, root: Path, steps: int, target: Path, environment: Mapping[str, str]
+    plan: Path,
+    case: str,
+    root: Path,
+    steps: int,
+    target: Path,
+    environment: Mapping[str, str],
+    turn: Path | None = None,
 ) -> tuple[Capture, SystemTimeline | None]:
-    """Collect `steps` steps. What is kept at `target` (.sqlite.gz) are the tables that were summed: the report itself names
-    the host, its users and their environment.
+    """Collect `steps` steps, in a turn on the device. What is kept at `target` (.sqlite.gz) are the tables that were summed:
+    the report itself names the host, its users and their environment.
     """
     nsys = find_tool(TOOL)
     if nsys is None:
@@ -45,7 +52,8 @@ def watch_system(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         command = collect_command(nsys, folder / "report", replay_command(plan, case, root, steps))
-        done = run_tool(command, timeout_s=TIMEOUT_S, environment=environment, folder=root)
+        with take_turn(turn):
+            done = run_tool(command, timeout_s=TIMEOUT_S, environment=environment, folder=root)
         report, done = _convert(nsys, folder, done)
         if report is None:
             return skip(TOOL, done.output, "nsys wrote no report"), None

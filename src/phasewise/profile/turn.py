@@ -1,4 +1,4 @@
-"""Cases that are profiled side by side touch the GPU one at a time; what they read off their traces meanwhile needs none."""
+"""Profiles that are made side by side touch the GPU one at a time; what they read off their traces meanwhile needs none."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def take_turn(path: Path | None) -> Iterator[None]:
-    """Wait until no other process or thread has the turn at `path`, then keep it; without a path there is no other."""
+    """Wait until no other process or thread holds the file at `path`, then keep it; without a path there is no other."""
     if path is None:
         yield
         return
-    with path.open("w") as file:
+    # to read, since it may be another user's
+    with path.open("rb") as file:
         # gone with the process, however it ends
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

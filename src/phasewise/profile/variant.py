@@ -1,7 +1,8 @@
-"""The profile stage: each case in a process of its own, on a GPU several side by side, then the Nsight tools, which start theirs."""
+"""The profile stage: each case in a process of its own, then the Nsight tools, which start theirs; beside a GPU several side by side."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,20 +21,25 @@ from phasewise.records.profile import Capture, CaseProfile, Profile
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.run.isolated import run_isolated
-from phasewise.run.together import count_at_once, was_too_tight
+from phasewise.run.together import was_too_tight
 from phasewise.store import digest, write
 
 # of one case in its process: building, compiling, warming up, tracing
 TIMEOUT_S = 900.0
 
-# a case that reads its trace needs one core, and the GPU is had in turns
-READERS = 2
+# profiles that run at a time beside a GPU, which they have in turns (`PROFILES` in workflow/rules/common.smk), and their cases: each
+# needs one core to read its trace
+CASES_AT_ONCE = 2
 # kernels that are counted where a slow baseline is profiled at a smaller shape: each costs a process that runs all of its
 # launches, and they are not the kernels of the whole
 FEW_KERNELS = 1
 
 # (plan, case, root, captures, machine, turn) -> the profile of one case
 ProfileCase = Callable[[VariantPlan, str, Path, Path, Machine, Path | None], CaseProfile]
+
+# keeps measurements off the device and gives the file whose lock is a turn on it; None on a CPU, which is held as a whole
+Share = Callable[[], contextlib.AbstractContextManager[Path | None]]
+Hold = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 def profile_variant(
@@ -44,12 +50,15 @@ def profile_variant(
     root: Path,
     captures: Path,
     commit: str,
+    share: Share = contextlib.nullcontext,
+    hold: Hold = contextlib.nullcontext,
     profile_one: ProfileCase | None = None,
 ) -> Profile:
     """Profile every case of `plan` that passed the gate; captures go below `captures`, one folder a case.
 
     A variant that cannot be timed here, or a case whose gate is red, is a finished job with the reason. A process that dies
-    costs its own case only. `profile_one` stands in for the process of a case in tests.
+    costs its own case only. `share()` keeps measurements off the device meanwhile, and `hold()` everything: a case that ran
+    out of memory beside others runs again there. `profile_one` stands in for the process of a case in tests.
     """
     one = profile_in_process if profile_one is None else profile_one
 
@@ -60,15 +69,14 @@ def profile_variant(
         return _profile_case(plan, planned.case, machine, root, captures, one, turn)
 
     wanted = plan.cases if plan.profilers else ()
-    at_once = _count_at_once(plan)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
-        turn = Path(folder) / "turn" if at_once > 1 else None
+    with share() as turn, ThreadPoolExecutor(1 if turn is None else CASES_AT_ONCE) as pool:
         cases = tuple(pool.map(lambda planned: profile(planned, turn), wanted))
-    if at_once > 1:
-        cases = tuple(
-            profile(planned, None) if was_too_tight(planned, found.failure) else found
-            for planned, found in zip(wanted, cases, strict=True)
-        )
+    if turn is not None and any(map(was_too_tight, wanted, (found.failure for found in cases))):
+        with hold():
+            cases = tuple(
+                profile(planned, None) if was_too_tight(planned, found.failure) else found
+                for planned, found in zip(wanted, cases, strict=True)
+            )
     return Profile(
         workload=plan.workload, run=plan.run, variant=plan.variant, plan=digest(plan), machine=machine.identity, commit=commit,
         cases=cases,
@@ -113,11 +121,12 @@ def _profile_case(
         write(plan, written)
         target = captures / case
         if "nsys" in plan.profilers:
-            with take_turn(turn):
-                capture, changes["timeline"] = (
-                    watch_system(written, case, root, max(found.steps, 1), target / f"{plan.variant}.nsys.sqlite.gz", plan.environment)
-                    if machine.kind == "cuda" else (Capture(tool="nsys", skipped="no NVIDIA GPU"), None)
-                )  # fmt: skip
+            capture, changes["timeline"] = (
+                watch_system(
+                    written, case, root, max(found.steps, 1), target / f"{plan.variant}.nsys.sqlite.gz", plan.environment, turn
+                )
+                if machine.kind == "cuda" else (Capture(tool="nsys", skipped="no NVIDIA GPU"), None)
+            )  # fmt: skip
             kept.append(capture)
         if "ncu" in plan.profilers:
             with take_turn(turn):
@@ -130,12 +139,6 @@ def _profile_case(
                 )  # fmt: skip
             kept.append(capture)
     return msgspec.structs.replace(found, captures=(*found.captures, *kept), **changes)
-
-
-def _count_at_once(plan: VariantPlan) -> int:
-    """Cases that are profiled side by side: more than are validated, since no reference is computed."""
-    found = count_at_once(plan)
-    return min(len(plan.cases), READERS * found) if found > 1 else found
 
 
 def _refuse(plan: VariantPlan, gate: Validation | None, case: str) -> Failure | None:
