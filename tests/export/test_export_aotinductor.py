@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -24,6 +25,22 @@ def static_compiler(tmp_path: Path) -> Path:
 def test_a_compiler_with_a_runtime_of_its_own_is_passed_over_for_gxx(static_compiler: Path) -> None:
     assert aotinductor.choose_compiler(str(static_compiler)) == "g++"
     assert aotinductor.choose_compiler("g++") == "g++"
+
+
+def test_a_gxx_on_the_path_with_a_runtime_of_its_own_is_passed_over_for_the_systems(
+    static_compiler: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = shutil.which("g++")
+    assert shared is not None
+    first = static_compiler.parent / "bin"
+    first.mkdir()
+    (first / "g++").write_text(f'#!/bin/sh\nexec {shared} -static-libstdc++ "$@"\n')
+    (first / "g++").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{first}:{os.environ['PATH']}")
+    monkeypatch.setattr(aotinductor, "OTHERS", ("g++", shared))
+    aotinductor.choose_compiler.cache_clear()
+    assert aotinductor.choose_compiler("g++") == shared
+    aotinductor.choose_compiler.cache_clear()
 
 
 def test_without_another_the_reason_names_the_cure(static_compiler: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def leave():
 HANDLERS = {
     "refuse": refuse, "crash": crash, "noisy": noisy, "leave": leave, "skip": lambda: {"skipped": "needs g++"},
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "hang": lambda: signal.pause(),
-    "echo": lambda value: {"value": value, "seen": os.environ["SEEN"]}, "compiler": lambda: {"value": os.environ["CXX"]},
+    "echo": lambda value: {"value": value, "seen": os.environ["SEEN"]},
 }
 
 def main(read_fd, write_fd):
@@ -60,17 +60,6 @@ def start(root: Path, timeout_s: float = 60.0) -> Worker:
 def test_a_worker_answers_in_its_own_environment_whatever_libraries_print(worker: Worker) -> None:
     assert worker.ask("noisy") == {"value": 1}
     assert worker.ask("echo", value=[1, "two"]) == {"value": [1, "two"], "seen": "yes"}
-
-
-def test_a_worker_finds_the_compiler_by_its_path_unless_the_user_names_one(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CXX", raising=False)
-    with start(root) as opened:
-        assert Path(opened.ask("compiler")["value"]).is_absolute()
-    monkeypatch.setenv("CXX", "my-compiler")
-    with start(root) as opened:
-        assert opened.ask("compiler") == {"value": "my-compiler"}
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -23,23 +21,13 @@ class Refused(Exception):
         self.message = message
 
 
-def name_compiler() -> dict[str, str]:
-    """CXX as a path, where it is not set and there is a g++.
-
-    With torch 2.11 on an H200 machine AOTInductor's package of any program ends the process that loads it (SIGSEGV) if Inductor
-    found its g++ by itself; by the path of the same compiler five of six packages loaded. Why is not known.
-    """
-    found = None if os.environ.get("CXX") else shutil.which("g++")
-    return {"CXX": found} if found else {}
-
-
 class Worker:
     """A process running `module`, whose `main` calls `serve`."""
 
     def __init__(self, module: str, *, environment: Mapping[str, str], root: Path, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._root = root
-        self._process = Process(environment={**name_compiler(), **environment}, folder=root, module=module)
+        self._process = Process(environment=environment, folder=root, module=module)
 
     def __enter__(self) -> Worker:
         return self

@@ -21,6 +21,8 @@ from phasewise.export.targets.names import Names
 IMPORTS: tuple[str, ...] = ()
 SCRIPT = "infer_torch.py"
 FILE = "model.aoti.pt2"
+# what is asked where the named compiler won't do: the system's own may stand behind another on the PATH
+OTHERS = ("g++", "/usr/bin/g++")
 
 
 def missing() -> str:
@@ -46,8 +48,8 @@ def write(exported: ExportedProgram, names: Names, folder: Path) -> None:
 
 @lru_cache
 def choose_compiler(named: str) -> str | None:
-    """`named`, or g++ where what `named` builds can't be loaded beside torch; None if neither will do."""
-    return next((one for one in (named, "g++") if shutil.which(one) and _shares_runtime(one)), None)
+    """`named`, or g++ where what `named` builds can't be loaded beside torch; None if none will do."""
+    return next((one for one in (named, *OTHERS) if shutil.which(one) and _shares_runtime(one)), None)
 
 
 def _shares_runtime(compiler: str) -> bool:
