@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ import click
 import torch
 
 from phasewise.kit.devices import choose_device
-from phasewise.records.errors import UserError
+from phasewise.records.errors import UserError, report_errors
 from phasewise.workloads.polychromic import trainer
 from phasewise.workloads.polychromic.diversity import diversity_closed
 from phasewise.workloads.polychromic.exporting import export_run
@@ -111,9 +110,10 @@ def main() -> None:
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--save-every", type=click.IntRange(1), default=50, show_default=True, help="steps between checkpoints")
+@report_errors
 def run(**options: Any) -> None:
     """Train, or go on where the last run in OUT stopped."""
-    _finish(lambda: train(options))
+    train(options)
 
 
 @main.command()
@@ -121,9 +121,10 @@ def run(**options: Any) -> None:
     "--out", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True, help="folder of the run"
 )
 @click.option("--into", type=click.Path(file_okay=False, path_type=Path), required=True, help="folder to write")
+@report_errors
 def export(out: Path, into: Path) -> None:
     """Write the merged model: safetensors, tokenizer, settings and generate.py; with --decode own a torch.export program too."""
-    _finish(lambda: click.echo(f"wrote {', '.join(export_run(out, into))}"))
+    click.echo(f"wrote {', '.join(export_run(out, into))}")
 
 
 def train(options: dict[str, Any]) -> int:
@@ -216,14 +217,6 @@ def _watch_interrupt() -> Any:
 
     signal.signal(signal.SIGINT, note)
     return lambda: bool(pressed)
-
-
-def _finish(work: Any) -> None:
-    try:
-        work()
-    except UserError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(2)
 
 
 if __name__ == "__main__":
