@@ -202,6 +202,15 @@ def test_equal_calls_on_the_same_tensors_are_repeated_work() -> None:
     assert "aten::mm" in found.evidence[0]
 
 
+def test_a_loop_around_replayed_graphs_holds_its_own_time_and_not_that_of_their_kernels() -> None:
+    planted = PLANTED["serial-loop"]["found"]
+    assert judge("serial-loop", planted).seconds == pytest.approx(10e-3)
+    # 3 ms of kernels are the graphs'
+    assert judge("serial-loop", replace(planted, graph_replay=True)).seconds == pytest.approx(7e-3)
+    fast = replace(planted, breakdown=Breakdown(wall_s=10e-3, kernel_s=9.5e-3, host_s=0.5e-3), graph_replay=True)
+    assert judge("serial-loop", fast).outcome == "absent"
+
+
 @pytest.mark.parametrize(("spent", "held"), [(2e-3, 4.5e-3), (5.4e-3, 5e-3)])
 def test_a_loop_on_a_processor_holds_at_least_the_time_that_the_trace_saw(spent: float, held: float) -> None:
     planted = PLANTED["serial-loop"]["found"]

@@ -37,7 +37,8 @@ REPEATED = 1.5
 def find_serial_loop(evidence: Evidence) -> Judgement:
     """A Python loop does one item at a time.
 
-    What it sees: one operator called again and again from one place, and the operators that are called with it.
+    What it sees: one operator called again and again from one place, and the operators that are called with it; their
+    kernels too, unless the step replays graphs.
     Why it costs: each pass pays for the interpreter, the dispatcher and a launch, and uses a sliver of the device.
     Threshold and its source: ten repeats (TorchTidy's loop pattern) that hold 10 % of the step.
     Advice: work on all items at once (batch dimension, scan, one kernel that loops inside), or compile the loop away.
@@ -49,7 +50,9 @@ def find_serial_loop(evidence: Evidence) -> Judgement:
         return absent(LOOP_REPEATS, repeats=count(repeats))
     looped = [operator for operator in evidence.trace.operators if operator.calls >= LOOP_CALLS * repeats]
     host_share = _share([operator.self_s for operator in looped], [op.self_s for op in evidence.trace.operators])
-    kernels = evidence.rows(lambda kernel: kernel.calls >= LOOP_CALLS * repeats)
+    # the kernels of a replayed graph are launched by no loop of the host, and are not told from others
+    replays = evidence.trace.graph_replay
+    kernels = [] if replays else evidence.rows(lambda kernel: kernel.calls >= LOOP_CALLS * repeats)
     # one pass of n stays; of the host's work a few calls more, to lay out the batch
     most, host = 1.0 - 1.0 / repeats, max(0.0, 1.0 - LAYOUT_CALLS / repeats)
     asks = [
