@@ -169,6 +169,12 @@ def test_the_gain_of_tensor_cores_follows_the_measured_rates() -> None:
     assert found.gain.high == pytest.approx(10e-3 / (10e-3 - 4e-3 * (1 - 50 / 700)), rel=1e-6)
 
 
+def test_attention_of_ones_own_is_not_taken_for_float32() -> None:
+    own = replace(GEMM, tensor_core=False, category="attention", dtype="")
+    assert judge("matmul-in-fp32", profile(kernels=(own, OTHER))).outcome == "absent"
+    assert judge("matmul-in-fp32", profile(kernels=(replace(own, dtype="float32"), OTHER))).outcome == "found"
+
+
 def test_tensor_cores_that_are_no_faster_are_no_finding() -> None:
     assert GPU.peaks is not None
     slow = replace(GPU, peaks=replace(GPU.peaks, matmul_flops_per_s={"float32": 50e12, "tf32": 51e12}))

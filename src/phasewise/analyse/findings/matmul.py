@@ -17,7 +17,7 @@ from phasewise.analyse.evidence import (
     total,
 )
 from phasewise.records.base import Quantity
-from phasewise.records.profile import Operator
+from phasewise.records.profile import Kernel, Operator
 
 PRODUCTS = ("gemm", "convolution", "attention")
 # tensor cores take TF32 from compute capability 8.0 on (TorchTidy uses the same bound)
@@ -50,8 +50,7 @@ def find_matmul_in_fp32(evidence: Evidence) -> Judgement:
     fast = max((rates[name] for name in ("tf32", "bfloat16", "float16") if name in rates), default=None)
     if fast is None or "float32" not in rates:
         return abstain("the rates of float32 and of the tensor cores were not both measured")
-    slow = {"", "float32", "fp32"}
-    rows = evidence.rows(lambda k: k.category in PRODUCTS and not k.tensor_core and k.dtype in slow)
+    rows = evidence.rows(lambda k: k.category in PRODUCTS and not k.tensor_core and _is_float32(k))
     share = evidence.share(total(rows))
     if share < PRODUCT_SHARE or fast < WORTHWHILE * rates["float32"]:
         return absent(PRODUCT_SHARE, share=per_cent(share))
@@ -67,6 +66,11 @@ def find_matmul_in_fp32(evidence: Evidence) -> Judgement:
         evidence=(f"products without tensor cores hold {100 * share:.0f} % of the step", *name_longest(rows)),
         advice="Set torch.set_float32_matmul_precision('high') or use autocast, and let the gate judge the rounding.",
     )
+
+
+def _is_float32(kernel: Kernel) -> bool:
+    """By its name; a library's product says its type, and one that does not is taken for float32, unlike attention of one's own."""
+    return kernel.dtype in ("float32", "fp32") or (not kernel.dtype and kernel.category != "attention")
 
 
 def find_misaligned_matmul(evidence: Evidence) -> Judgement:
