@@ -169,6 +169,12 @@ def test_the_gain_of_tensor_cores_follows_the_measured_rates() -> None:
     assert found.gain.high == pytest.approx(10e-3 / (10e-3 - 4e-3 * (1 - 50 / 700)), rel=1e-6)
 
 
+def test_no_graph_is_advised_where_the_step_is_one() -> None:
+    planted = PLANTED["small-kernels"]["found"]
+    assert "graph" in judge("small-kernels", planted).advice
+    assert "a graph already" in judge("small-kernels", replace(planted, graph_replay=True)).advice
+
+
 def test_attention_of_ones_own_is_not_taken_for_float32() -> None:
     own = replace(GEMM, tensor_core=False, category="attention", dtype="")
     assert judge("matmul-in-fp32", profile(kernels=(own, OTHER))).outcome == "absent"

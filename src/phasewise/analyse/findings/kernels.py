@@ -58,7 +58,9 @@ def find_small_kernels(evidence: Evidence) -> Judgement:
         observed={"calls": count(calls), "share": per_cent(share)},
         threshold=SHORT_S,
         evidence=(f"{calls:g} calls under 10 us hold {100 * share:.0f} % of the step", *name_longest(rows)),
-        advice="Fuse neighbours into one kernel, batch equal calls, or replay the step as a graph.",
+        advice="Fuse neighbours into one kernel, or batch equal calls: the step is a graph already."
+        if evidence.trace.graph_replay
+        else "Fuse neighbours into one kernel, batch equal calls, or replay the step as a graph.",
     )
 
 
