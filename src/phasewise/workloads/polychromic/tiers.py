@@ -184,7 +184,7 @@ TRITON_TIER = (
         "device-sampling",
         {"device_sampling": True},
         part="tier-2",
-        because="host-sync",
+        because=Idea("a graph of a token, the next phase, can't wait for a host that picks it"),
         expect=(1.0, 1.3),
         needs=TRITON,
         tolerance=HALF,
