@@ -27,8 +27,8 @@ from phasewise.store import digest, write
 # of one case in its process: building, compiling, warming up, tracing
 TIMEOUT_S = 900.0
 
-# profiles that run at a time beside a GPU, which they have in turns (`PROFILES` in workflow/rules/common.smk), and their cases: each
-# needs one core to read its trace
+# cases of a variant that are profiled side by side beside a GPU, where three variants are (PROFILES in workflow/rules/common.smk): to
+# read a trace takes a core
 CASES_AT_ONCE = 2
 # kernels that are counted where a slow baseline is profiled at a smaller shape: each costs a process that runs all of its
 # launches, and they are not the kernels of the whole
