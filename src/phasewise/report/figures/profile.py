@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import altair as alt
 
@@ -16,6 +18,8 @@ from phasewise.report.blocks import Figure
 from phasewise.report.figures import theme
 from phasewise.report.load import kept_rows
 
+# a line of text is so many times as high as the next: 14 of the roofline's 320 pixels, which span three or four decades
+LINE = 1.45
 # field of a breakdown, what readers call it, its colour
 PARTS = (
     ("kernel_s", "kernels", theme.BLUE),
@@ -105,6 +109,31 @@ def _bars(bars: Sequence[tuple[str, float]], name: str, caption: str, title: str
     return theme.finish(chart, name, caption, f"{told}.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """A text beside the line on which all points stand."""
+
+    # names of points that are nearly as fast
+    text: str
+    # operations per second of the fastest
+    height: float
+    side: str
+
+
+def place_labels(speeds: Mapping[str, float]) -> list[Label]:
+    """Right of the points, else left, where a label has room below the one before it; with that one where neither side has."""
+    labels: list[Label] = []
+    lowest = {"right": math.inf, "left": math.inf}
+    for name, speed in sorted(speeds.items(), key=lambda item: -item[1]):
+        side = next((side for side, last in lowest.items() if last >= LINE * speed), None)
+        if side is None:
+            labels[-1] = replace(labels[-1], text=f"{labels[-1].text}, {name}")
+        else:
+            labels.append(Label(text=name, height=speed, side=side))
+            lowest[side] = speed
+    return labels
+
+
 def draw_roofline(case: CaseResult, work: CaseWork | None, peaks: Peaks | None, name: str) -> Figure | None:
     """Declared work over measured time, below the roofs that were measured on this machine."""
     timed = [row for row in kept_rows(case) if row.time_s is not None and row.time_s.estimate > 0]
@@ -121,14 +150,14 @@ def draw_roofline(case: CaseResult, work: CaseWork | None, peaks: Peaks | None, 
         if rate
         for x in (left, roof / rate, right)
     ]
+    speeds = {row.variant: work.flops / row.time_s.estimate for row in timed if row.time_s is not None}
     points = [
-        {
-            "x": intensity, "y": work.flops / row.time_s.estimate, "name": row.variant, "time": show.time(row.time_s.estimate),
-            "side": index % 2,
-        }
-        for index, row in enumerate(timed)
-        if row.time_s is not None
-    ]  # fmt: skip
+        {"x": intensity, "y": speed, "name": variant, "time": show.time(work.flops / speed)}
+        for variant, speed in speeds.items()
+    ]
+    texts = [
+        {"x": intensity, "y": label.height, "name": label.text, "side": label.side} for label in place_labels(speeds)
+    ]
     log_x = alt.Scale(type="log", domain=[left, right], nice=False)
     across = alt.X(
         "x:Q", title="declared operations per byte", scale=log_x, axis=alt.Axis(format="~g", tickCount=6, grid=False)
@@ -143,11 +172,10 @@ def draw_roofline(case: CaseResult, work: CaseWork | None, peaks: Peaks | None, 
     lines = alt.Chart(theme.rows(roofs)).mark_line(color=theme.SOFT).encode(x=across, y=up, strokeDash=dash)
     dots = alt.Chart(theme.rows(points)).encode(x=across, y=up, tooltip=[alt.Tooltip("name:N"), alt.Tooltip("time:N")])
     marks = dots.mark_point(filled=True, size=80, color=theme.BLUE, opacity=1)
-    # neighbours of nearly the same speed are named on opposite sides
-    names = dots.encode(text="name:N")
+    names = alt.Chart(theme.rows(texts)).encode(x=across, y=up, text="name:N")
     labels = (
-        names.transform_filter("datum.side == 0").mark_text(align="left", dx=9, fontSize=11, limit=200),
-        names.transform_filter("datum.side == 1").mark_text(align="right", dx=-9, fontSize=11, limit=200),
+        names.transform_filter("datum.side == 'right'").mark_text(align="left", dx=9, fontSize=11, limit=230),
+        names.transform_filter("datum.side == 'left'").mark_text(align="right", dx=-9, fontSize=11, limit=230),
     )
     told = ", ".join(f"{row.variant} {show.percent(row.floor_fraction)} of the floor" for row in timed)
     return theme.finish(
