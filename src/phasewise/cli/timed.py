@@ -1,4 +1,4 @@
-"""The stages that time or capture as subcommands: a job of theirs has its GPU to itself."""
+"""The stages that time or capture as subcommands: a job of theirs has its GPU to itself, a profile for its turns."""
 
 from __future__ import annotations
 
