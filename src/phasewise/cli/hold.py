@@ -61,7 +61,7 @@ def share_machine(device: str) -> Iterator[Path | None]:
 
 @contextlib.contextmanager
 def _hold(device: str, *, shared: bool, ranks: int) -> Iterator[str]:
-    """The name of the lock for turns on the GPU that the job sees first, which is the one that it steps on."""
+    """Wait, then keep others out; gives the name of the lock for turns on the GPU that the job sees first, which it steps on."""
     pool = read_pool()
     names = {device: device}
     with contextlib.ExitStack() as held:

@@ -24,7 +24,7 @@ from phasewise.run.isolated import run_isolated
 from phasewise.run.together import was_too_tight
 from phasewise.store import digest, write
 
-# of one case in its process: building, compiling, warming up, tracing
+# of one case in its process: waiting for its turns, building, compiling, warming up, tracing
 TIMEOUT_S = 900.0
 
 # cases of a variant that are profiled side by side beside a GPU, where three variants are (PROFILES in workflow/rules/common.smk): to
