@@ -123,7 +123,7 @@ def by_tensor(validation: CaseValidation | None) -> Errors:
 def _over_tier(found: Difference, allowance: Allowance) -> str:
     if found.within:
         return ""
-    times = "infinitely often" if found.worst is None else f"{found.worst:.3g} times"
+    times = "infinitely often" if found.worst is None else f"{found.worst:.4g} times"
     unit = f" {allowance.unit}" if allowance.unit else ""
     error = "infinite" if found.max_abs is None else f"{found.max_abs:.3g}{unit}"
     return (

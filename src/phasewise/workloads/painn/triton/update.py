@@ -30,14 +30,14 @@ from phasewise.workloads.painn.triton.device import blocks, has_kernels
 
 # in ascending order of the atoms that they are for
 MIX_LAUNCHES = (
-    TileLaunch(16, 16), TileLaunch(64, 32, 32, stages=2), TileLaunch(128, 32, 16, warps=8),
+    TileLaunch(16, 16), TileLaunch(64, 16), TileLaunch(64, 32, 16), TileLaunch(128, 32, 16, warps=8),
 )  # fmt: skip
 GATE_LAUNCHES = (
-    TileLaunch(16, 16), TileLaunch(64, 32), TileLaunch(128, 32, warps=8, stages=2),
+    TileLaunch(16, 16), TileLaunch(64, 32), TileLaunch(64, 32, 64, stages=2),
 )  # fmt: skip
 # from so many atoms on, tiles of 16 x 16 are more than two for each of 132 multiprocessors: they wait for each other and read each
 # weight for 16 atoms alone, while 64 rows still take as long as for one atom
-MIX_LIMITS = GATE_LIMITS = (512,)
+MIX_LIMITS, GATE_LIMITS = (384, 4096), (384,)
 
 
 def mix(
@@ -120,8 +120,8 @@ def mix_kernel(
     a = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     n = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     valid = a < atoms
-    v_x = tl.zeros((ROWS, COLUMNS), tl.float32)
-    v_y, v_z, u_x, u_y, u_z = v_x, v_x, v_x, v_x, v_x
+    zero = tl.zeros((ROWS, COLUMNS), tl.float32)
+    v_x, v_y, v_z, u_x, u_y, u_z = zero, zero, zero, zero, zero, zero
     for begin in range(0, FEATURES, STEP):
         k = begin + tl.arange(0, STEP)
         at = mu + a * (3 * FEATURES) + k[None, :]
@@ -131,12 +131,12 @@ def mix_kernel(
         at = weight + k[:, None] * stride_k + n[None, :] * stride_n
         c_v, rest_v = load_weight(at, stride_part, None, PRECISION)
         c_u, rest_u = load_weight(at + FEATURES * stride_n, stride_part, None, PRECISION)
-        v_x = multiply(x, c_v, rest_v, v_x, PRECISION)
-        v_y = multiply(y, c_v, rest_v, v_y, PRECISION)
-        v_z = multiply(z, c_v, rest_v, v_z, PRECISION)
-        u_x = multiply(x, c_u, rest_u, u_x, PRECISION)
-        u_y = multiply(y, c_u, rest_u, u_y, PRECISION)
-        u_z = multiply(z, c_u, rest_u, u_z, PRECISION)
+        v_x += multiply(x, c_v, rest_v, zero, PRECISION)
+        v_y += multiply(y, c_v, rest_v, zero, PRECISION)
+        v_z += multiply(z, c_v, rest_v, zero, PRECISION)
+        u_x += multiply(x, c_u, rest_u, zero, PRECISION)
+        u_y += multiply(y, c_u, rest_u, zero, PRECISION)
+        u_z += multiply(z, c_u, rest_u, zero, PRECISION)
     at = vu + a * (6 * FEATURES) + n[None, :]
     tl.store(at, v_x, mask=valid)
     tl.store(at + FEATURES, u_x, mask=valid)
@@ -159,19 +159,19 @@ def gate_kernel(
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     n = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     valid = row < atoms
-    a = tl.zeros((ROWS, COLUMNS), tl.float32)
-    b, c = a, a
+    zero = tl.zeros((ROWS, COLUMNS), tl.float32)
+    a, b, c = zero, zero, zero
     for begin in range(0, FEATURES, STEP):
         k = begin + tl.arange(0, STEP)
         tile = tl.load(h + row * FEATURES + k[None, :], mask=valid, other=0.0)
         at = weight + k[:, None] * stride_k + n[None, :] * stride_n
         first, rest = load_weight(at, stride_part, None, PRECISION)
-        a = multiply(tile, first, rest, a, PRECISION)
+        a += multiply(tile, first, rest, zero, PRECISION)
         if not LAST:
             first, rest = load_weight(at + FEATURES * stride_n, stride_part, None, PRECISION)
-            b = multiply(tile, first, rest, b, PRECISION)
+            b += multiply(tile, first, rest, zero, PRECISION)
         first, rest = load_weight(at + 2 * FEATURES * stride_n, stride_part, None, PRECISION)
-        c = multiply(tile, first, rest, c, PRECISION)
+        c += multiply(tile, first, rest, zero, PRECISION)
     a += tl.load(bias + n)[None, :]
     c += tl.load(bias + 2 * FEATURES + n)[None, :]
     at = row * FEATURES + n[None, :]

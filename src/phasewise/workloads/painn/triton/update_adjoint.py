@@ -31,13 +31,13 @@ from phasewise.workloads.painn.triton.device import blocks, has_kernels
 
 # in ascending order of the atoms that they are for; deeper steps spill registers or want more shared memory than there is
 UNGATE_LAUNCHES = (
-    TileLaunch(16, 16), TileLaunch(64, 64, 16, stages=2), TileLaunch(128, 64, 16, warps=8, stages=2),
+    TileLaunch(16, 16), TileLaunch(64, 32, stages=2), TileLaunch(64, 64, 16, stages=2),
 )  # fmt: skip
 UNMIX_LAUNCHES = (
-    TileLaunch(16, 16, stages=2), TileLaunch(64, 64, 16, stages=2), TileLaunch(64, 64, 16),
+    TileLaunch(16, 32, stages=2), TileLaunch(32, 32, 16, stages=2), TileLaunch(64, 64, 16, stages=2),
 )  # fmt: skip
-# small tiles as in `update`, but these begin slower; 128 rows pay once they are a tile for each multiprocessor
-UNGATE_LIMITS, UNMIX_LIMITS = (768, 8192), (768,)
+# from so many atoms on the next of them is faster on an H200: few atoms want many short tiles, many want each weight read seldom
+UNGATE_LIMITS, UNMIX_LIMITS = (768, 16384), (768, 2048)
 
 
 def ungate(
@@ -131,16 +131,17 @@ def ungate_kernel(
     a = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     n = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     valid = a < atoms
-    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    zero = tl.zeros((ROWS, COLUMNS), tl.float32)
+    total = zero
     for begin in range(0, FEATURES, STEP):
         k = begin + tl.arange(0, STEP)
         at = weight + k[:, None] * stride_k + n[None, :] * stride_n
         top = tl.load(qbar + a * stride_q + k[None, :], mask=valid, other=0.0)
         first, rest = load_weight(at, stride_part, None, PRECISION)
-        total = multiply(top, first, rest, total, PRECISION)
+        part = multiply(top, first, rest, zero, PRECISION)
         top = top * tl.load(dot + a * FEATURES + k[None, :], mask=valid, other=0.0)
         first, rest = load_weight(at + 2 * FEATURES * stride_k, stride_part, None, PRECISION)
-        total = multiply(top, first, rest, total, PRECISION)
+        part = multiply(top, first, rest, part, PRECISION)
         if not LAST:
             m = mubar + a * (3 * FEATURES) + k[None, :]
             u = vu + a * (6 * FEATURES) + FEATURES + k[None, :]
@@ -148,22 +149,23 @@ def ungate_kernel(
             top += tl.load(m + FEATURES, mask=valid, other=0.0) * tl.load(u + 2 * FEATURES, mask=valid, other=0.0)
             top += tl.load(m + 2 * FEATURES, mask=valid, other=0.0) * tl.load(u + 4 * FEATURES, mask=valid, other=0.0)
             first, rest = load_weight(at + FEATURES * stride_k, stride_part, None, PRECISION)
-            total = multiply(top, first, rest, total, PRECISION)
+            part = multiply(top, first, rest, part, PRECISION)
+        total += part
     at = a * FEATURES + n[None, :]
     tl.store(out + at, total * silu_slope(tl.load(z + at, mask=valid, other=0.0)), mask=valid)
 
 
 @triton.jit
-def unmix_component(total, sbar, ratio, b, mubar, vu, c_v, rest_v, c_u, rest_u, valid, LAST: tl.constexpr,
+def unmix_component(zero, sbar, ratio, b, mubar, vu, c_v, rest_v, c_u, rest_u, valid, LAST: tl.constexpr,
                     FEATURES: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """Add one component's share of one step over the inputs."""
+    """One component's share of one step over the inputs."""
     v = tl.load(vu, mask=valid, other=0.0)
     u = tl.load(vu + FEATURES, mask=valid, other=0.0)
     ubar = sbar * v
     if not LAST:
         ubar += tl.load(mubar, mask=valid, other=0.0) * b
-    total = multiply(sbar * u + ratio * v, c_v, rest_v, total, PRECISION)
-    return multiply(ubar, c_u, rest_u, total, PRECISION)
+    part = multiply(ubar, c_u, rest_u, zero, PRECISION)
+    return multiply(sbar * u + ratio * v, c_v, rest_v, part, PRECISION)
 
 
 @triton.jit(do_not_specialize=["atoms"])
@@ -176,8 +178,8 @@ def unmix_kernel(
     a = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     n = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     valid = a < atoms
-    x = tl.zeros((ROWS, COLUMNS), tl.float32)
-    y, z = x, x
+    zero = tl.zeros((ROWS, COLUMNS), tl.float32)
+    x, y, z = zero, zero, zero
     for begin in range(0, FEATURES, STEP):
         k = begin + tl.arange(0, STEP)
         at = gates + a * (2 * FEATURES) + k[None, :]
@@ -193,11 +195,11 @@ def unmix_kernel(
         c_u, rest_u = load_weight(at + FEATURES * stride_k, stride_part, None, PRECISION)
         m = mubar + a * (3 * FEATURES) + k[None, :]
         p = vu + a * (6 * FEATURES) + k[None, :]
-        x = unmix_component(x, sbar, ratio, b, m, p, c_v, rest_v, c_u, rest_u, valid, LAST, FEATURES, PRECISION)
+        x += unmix_component(zero, sbar, ratio, b, m, p, c_v, rest_v, c_u, rest_u, valid, LAST, FEATURES, PRECISION)
         m, p = m + FEATURES, p + 2 * FEATURES
-        y = unmix_component(y, sbar, ratio, b, m, p, c_v, rest_v, c_u, rest_u, valid, LAST, FEATURES, PRECISION)
+        y += unmix_component(zero, sbar, ratio, b, m, p, c_v, rest_v, c_u, rest_u, valid, LAST, FEATURES, PRECISION)
         m, p = m + FEATURES, p + 2 * FEATURES
-        z = unmix_component(z, sbar, ratio, b, m, p, c_v, rest_v, c_u, rest_u, valid, LAST, FEATURES, PRECISION)
+        z += unmix_component(zero, sbar, ratio, b, m, p, c_v, rest_v, c_u, rest_u, valid, LAST, FEATURES, PRECISION)
     at = a * (3 * FEATURES) + n[None, :]
     if not LAST:
         x += tl.load(mubar + at, mask=valid, other=0.0)
