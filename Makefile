@@ -37,14 +37,14 @@ tables: $(READY)  ## renew what is generated: the README and docs
 	$(BIN)/python -m phasewise.analyse.catalogue docs/findings.md
 	$(BIN)/python -m phasewise.stats.table docs/measurement.md
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml src/phasewise_studies/pyproject.toml
 	test -x $(BIN)/python || $$(command -v $(PYTHON) || command -v python3) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip setuptools
 	# the lock names everything, so nothing is resolved, and torch unpacks beside the rest
 	# not compiled, which takes a minute: what is used is compiled on first use
 	$(INSTALL) $$(grep '^torch==' requirements.lock) & torch=$$!; \
 	grep -v '^torch==' requirements.lock | $(INSTALL) -r /dev/stdin && wait $$torch
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --no-deps --editable . --editable src/phasewise_studies
 	touch $(READY)
 
 .PHONY: report test test-all lint gpu-test tables

@@ -17,9 +17,7 @@ from phasewise.records.finding import FindingId
 
 REPOSITORY = Path(__file__).parents[1]
 REACHED = "## What the H200 reached"
-QUOTING = [
-    path for path in sorted(REPOSITORY.glob("src/phasewise/workloads/*/README.md")) if REACHED in path.read_text()
-]
+QUOTING = [path for path in sorted(REPOSITORY.glob("src/phasewise_studies/*/README.md")) if REACHED in path.read_text()]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +90,7 @@ def test_the_environment_file_and_the_extras_name_what_was_asked_for(repository)
 
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     environment = yaml.safe_load((repository / "environment.yml").read_text())
-    assert environment["dependencies"][-1] == {"pip": ["-r requirements.lock", "-e .[all]"]}
+    assert environment["dependencies"][-1] == {"pip": ["-r requirements.lock", "-e .[all]", "-e src/phasewise_studies"]}
     wanted = {"torch", "triton", "dvc", "snakemake", "torch-tb-profiler", "nvidia-ml-py", "pandas", "jinja2"}
     extras = project["optional-dependencies"]
     declared = [*project["dependencies"], *(item for extra in extras.values() for item in extra)]

@@ -20,17 +20,17 @@ from ase.md.verlet import VelocityVerlet
 from ase.optimize import BFGS
 
 from phasewise.records.errors import report_errors
-from phasewise.workloads.painn.ase_calculator import PainnCalculator
-from phasewise.workloads.painn.evaluator import Evaluator
-from phasewise.workloads.painn.layout import Sizes
-from phasewise.workloads.painn.weights import STUDENT, draw_weights
+from phasewise_studies.painn.ase_calculator import PainnCalculator
+from phasewise_studies.painn.evaluator import Evaluator
+from phasewise_studies.painn.layout import Sizes
+from phasewise_studies.painn.weights import STUDENT, draw_weights
 
 
 def load_atoms(text: str) -> Atoms:
     """A file that ASE reads, or a SMILES."""
     if Path(text).exists():
         return read(text)
-    from phasewise.workloads.painn.distil.teacher import embed
+    from phasewise_studies.painn.distil.teacher import embed
 
     return embed(text, seed=1)
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 import torch
 
 from phasewise.records.errors import report_errors
-from phasewise.workloads.painn.data import as_atoms, draw_velocities, make_molecules, mass_table
-from phasewise.workloads.painn.dynamics import fit_drift, run_nve
-from phasewise.workloads.painn.engine import make_engine
-from phasewise.workloads.painn.evaluator import default_switches
-from phasewise.workloads.painn.weights import choose_weights
+from phasewise_studies.painn.data import as_atoms, draw_velocities, make_molecules, mass_table
+from phasewise_studies.painn.dynamics import fit_drift, run_nve
+from phasewise_studies.painn.engine import make_engine
+from phasewise_studies.painn.evaluator import default_switches
+from phasewise_studies.painn.weights import choose_weights
 
 
 @report_errors

@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 
 from phasewise.records.errors import report_errors
-from phasewise.workloads.painn import reference
-from phasewise.workloads.painn.data import as_atoms, make_molecules
-from phasewise.workloads.painn.deploy import PotentialOnEdges
-from phasewise.workloads.painn.weights import choose_weights, load_model
+from phasewise_studies.painn import reference
+from phasewise_studies.painn.data import as_atoms, make_molecules
+from phasewise_studies.painn.deploy import PotentialOnEdges
+from phasewise_studies.painn.weights import choose_weights, load_model
 
 
 def example(names: tuple[str, ...], cutoff: float, device: torch.device) -> tuple[torch.Tensor, ...]:

@@ -13,8 +13,8 @@ import argparse
 from pathlib import Path
 
 from phasewise.records.errors import report_errors
-from phasewise.workloads.painn.schnetpack_state import from_schnetpack, known_elements, read_sizes, read_state
-from phasewise.workloads.painn.weights import checkpoint_file, save_model
+from phasewise_studies.painn.schnetpack_state import from_schnetpack, known_elements, read_sizes, read_state
+from phasewise_studies.painn.weights import checkpoint_file, save_model
 
 
 @report_errors

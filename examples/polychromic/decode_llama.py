@@ -18,12 +18,12 @@ from typing import Any
 
 import torch
 
-from phasewise.workloads.polychromic.decoder import Decoder, Sizes
-from phasewise.workloads.polychromic.library import make_library_model, pack_library_model
-from phasewise.workloads.polychromic.replies import Replies, have_ended, is_live
-from phasewise.workloads.polychromic.sampling import GREEDY, Sampling
-from phasewise.workloads.polychromic.user_parts import find_ends, open_tokenizer
-from phasewise.workloads.polychromic.weights import TINY, draw_weights
+from phasewise_studies.polychromic.decoder import Decoder, Sizes
+from phasewise_studies.polychromic.library import make_library_model, pack_library_model
+from phasewise_studies.polychromic.replies import Replies, have_ended, is_live
+from phasewise_studies.polychromic.sampling import GREEDY, Sampling
+from phasewise_studies.polychromic.user_parts import find_ends, open_tokenizer
+from phasewise_studies.polychromic.weights import TINY, draw_weights
 
 
 def open_llama(folder: Path | None, prompts: list[str], dtype: torch.dtype) -> tuple[Any, Any, list[list[int]]]:

@@ -131,7 +131,7 @@ CONTRACT = sorted(path.stem for path in (Path(__file__).parents[1] / "workloads"
 @pytest.mark.parametrize("name", CONTRACT)
 def test_the_parent_in_each_case_is_the_plans_and_what_is_built_on_is_no_next_step(repository: Path, name: str) -> None:
     schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
-    source = f"tests/workloads/contract/{name}.py"
+    source = f"tests/contract/{name}.py"
     configuration = parse_configuration({"workloads": {name: {"source": source}}}, schema, "test")
     machine = Machine(device="cpu", kind="cpu", name="cpu", cores=2)
     (planned,) = plan_runs(configuration, repository, machine)

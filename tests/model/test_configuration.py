@@ -74,7 +74,7 @@ def test_the_shipped_configuration_is_good_and_needs_no_default(repository, sche
         repository / "workflow/config.yaml", repository / "workflow/schemas/config.schema.yaml"
     )
     assert parse_configuration(GOOD, schema, "x").profilers == configuration.profilers
-    assert configuration.workloads[0].source == "phasewise.workloads.bk_core.phases"
+    assert configuration.workloads[0].source == "phasewise_studies.bk_core.phases"
 
 
 def test_painn_is_measured_without_forces_too(repository, schema):

@@ -62,7 +62,7 @@ workload = Workload(
 
 def plan_contract(repository, name, **options):
     schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
-    source = f"tests/workloads/contract/{name}.py"
+    source = f"tests/contract/{name}.py"
     configuration = parse_configuration({"workloads": {name: {"source": source}}, **options}, schema, "test")
     return plan_runs(configuration, repository, CPU)[0]
 
@@ -77,7 +77,7 @@ def test_every_contract_workload_plans(repository, name):
 
 def test_a_workload_for_gpus_is_left_out_on_a_cpu(repository):
     schema = yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
-    there = {name: {"source": f"tests/workloads/contract/{name}.py"} for name in ("layout", "slow")}
+    there = {name: {"source": f"tests/contract/{name}.py"} for name in ("layout", "slow")}
     there["slow"]["where"] = "cuda"
     plain = {"workloads": there}
     assert [run.run_plan.workload for run in plan_runs(parse_configuration(plain, schema, "t"), repository, CPU)] == [
@@ -176,7 +176,7 @@ def plan_text(repository, folder, text):
 
 
 def test_a_better_sentence_changes_the_story_and_no_variant(repository, tmp_path):
-    text = (repository / "tests/workloads/contract/training.py").read_text()
+    text = (repository / "tests/contract/training.py").read_text()
     edited = text.replace("Resume differs", "A resumed run differs").replace('"""A training', '"""One training')
     one, two = plan_text(repository, tmp_path / "one", text), plan_text(repository, tmp_path / "two", edited)
     assert one.run_plan.phases != two.run_plan.phases
@@ -184,7 +184,7 @@ def test_a_better_sentence_changes_the_story_and_no_variant(repository, tmp_path
 
 
 def test_a_changed_switch_changes_that_phase_and_what_is_built_on_it(repository, tmp_path):
-    text = (repository / "tests/workloads/contract/two_cases.py").read_text()
+    text = (repository / "tests/contract/two_cases.py").read_text()
     edited = text.replace("inplace: bool = False", "inplace: bool = False\n    block: int = 1")
     edited = edited.replace('{"vectorised": True}, because', '{"vectorised": True, "block": 2}, because')
     plans = [plan_text(repository, tmp_path / name, part) for name, part in (("one", text), ("two", edited))]
@@ -197,7 +197,7 @@ def test_an_unknown_case_phase_or_size_is_refused(repository):
         plan_contract(
             repository,
             "training",
-            **{"workloads": {"training": {"source": "tests/workloads/contract/training.py", "cases": ["x"]}}},
+            **{"workloads": {"training": {"source": "tests/contract/training.py", "cases": ["x"]}}},
         )
     with pytest.raises(PlanError, match="none of its cases has the size 'full'"):
         plan_contract(repository, "training", size="full")

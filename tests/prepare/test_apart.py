@@ -14,7 +14,7 @@ from phasewise.prepare.apart import prepare_in_process, prepare_plain
 from phasewise.records.errors import UserError
 from phasewise.records.plan import PreparePlan
 
-SOURCE = Path(__file__).parents[1] / "workloads/contract/prepared.py"
+SOURCE = Path(__file__).parents[1] / "contract/prepared.py"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from phasewise.prepare.workload import prepare_workload
 from phasewise.records.errors import UserError
 from phasewise.records.plan import PreparePlan
 
-SOURCE = Path(__file__).parents[1] / "workloads/contract/prepared.py"
+SOURCE = Path(__file__).parents[1] / "contract/prepared.py"
 
 
 @pytest.fixture

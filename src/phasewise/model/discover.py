@@ -14,7 +14,7 @@ from phasewise.records.errors import PlanError
 
 def default_source(name: str) -> str:
     """Where a workload without a `source` is looked for: among the shipped ones."""
-    return f"phasewise.workloads.{name}.phases"
+    return f"phasewise_studies.{name}.phases"
 
 
 def load_module(source: str, root: Path) -> ModuleType:

@@ -1,0 +1,36 @@
+"""Slower with a graph than without: the harness says so, and by how much."""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+
+from phasewise.measure import compare
+from phasewise.records.plan import Budget
+from phasewise.stats import decide_status
+
+LITTLE = Budget(
+    min_rounds=12, max_rounds=12, min_sets=1, max_sets=1, block_s=0.005, block_steps=2, seconds=20, timeout_s=200
+)  # fmt: skip
+
+
+def test_a_graph_that_is_captured_again_for_every_window_is_reported_slower() -> None:
+    logging.disable(logging.WARNING)
+    try:
+        found = compare(
+            {
+                "eager": "phasewise_studies.lior.tests.lior_slow_graph:run_eagerly",
+                "recaptured": "phasewise_studies.lior.tests.lior_slow_graph:capture_again",
+            },
+            setup="phasewise_studies.lior.tests.lior_slow_graph:prepare",
+            device="cuda" if torch.cuda.is_available() else "cpu",
+            budget=LITTLE,
+        )
+    finally:
+        logging.disable(logging.NOTSET)
+    ratio = found.ratios["recaptured"]
+    assert ratio is not None
+    assert ratio.high < 0.7
+    assert decide_status(ratio, aa_floor=0.02).status == "SLOWER"
+    assert "times as fast as eager" in found.describe()

@@ -1,0 +1,40 @@
+"""Run as one of two processes: trains three steps both ways of averaging, and prints what every rank has to agree on."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+
+from phasewise.kit.ranks import process_group
+from phasewise_studies.resnet_bk import checks, program, train
+from phasewise_studies.resnet_bk.phases import Switches
+from phasewise_studies.resnet_bk.tests.resnet_bk_cases import CPU, STACK, TINY, build, make_context, run_steps
+
+
+def main() -> None:
+    """Losses and gradient norms of DistributedDataParallel, and of one all-reduce over all gradients."""
+    on_gpu = torch.cuda.device_count() >= 2
+    with process_group("nccl" if on_gpu else "gloo") as rank:
+        device = torch.device("cuda", rank.local) if on_gpu else CPU
+        ddp = build(device=device, **STACK, ranks=2)
+        rows = ddp.place(program.make_inputs("documented", TINY, 0))["tokens"]
+        found = {
+            "rows": rows[:2].tolist(),
+            "ddp": run_steps(ddp),
+            # without a GPU the graph's two halves run as they are
+            "flat": run_steps(build(device=device, **STACK, ranks=2, graph=True)),
+            "alone": run_steps(build(device=device, **STACK)),
+        }
+        context = make_context(Switches(**STACK, ranks=2), device=device)
+        for name, wrap in (("agree", train.wrap), ("drift", lambda model, **_: model)):
+            # without averaging each rank learns from its own rows
+            train.wrap = wrap
+            checked = checks.ranks_agree(context)
+            found[name] = checked.passed, checked.message
+        assert len(rows) == TINY.batch
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""Launches of the Triton kernels, or the plain functions where there is no kernel.
+
+Whoever solves many batches makes a `Ready` once: tables and the folded flow in the layout that the kernels read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from phasewise.kit.kernels import is_interpreted, runs_kernels
+from phasewise.records.errors import UserError
+from phasewise_studies.spectral_node.closed import Tables, couple_closed, look_up, solve_closed
+from phasewise_studies.spectral_node.flow import HIDDEN, Flow, rate
+from phasewise_studies.spectral_node.metric import FLOOR, Parameters, christoffel_tangent
+from phasewise_studies.spectral_node.solver import integrate_coupled, integrate_geodesic, shoot
+
+# log2(e)
+LOG2_E = 1.4426950408889634
+# columns of a row that fit with 16 kB of shared memory; the kernels need one to spare
+MOST_COLUMNS = 2047
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Transitions a program, and its warps."""
+
+    block: int
+    warps: int
+
+
+# four transitions a thread hide the latency of the row's reads; the flow's weights leave room for one
+SHOOT, COUPLE, CLOSED = Launch(512, 4), Launch(128, 4), Launch(128, 4)
+
+
+class Ready(NamedTuple):
+    """Everything that does not change from batch to batch, in float32 on the device."""
+
+    # (W, N)
+    gamma: Tensor
+    tables: Tables
+    flow: Flow
+    # the flow with tanh turned into 1/(1 + 2^z)
+    scaled: Flow
+
+
+def scale_flow(flow: Flow) -> Flow:
+    """The same flow for the kernels: out . tanh(z) + shift = sum_i out'_i/(1 + 2^(z'_i)) + shift'.
+
+    tanh z = 1 - 2/(1 + e^2z), so z' = 2 log2(e) z, out' = -2 out, shift' = shift + sum out.
+    """
+    bias, by_c, by_v, by_a = (part * (2 * LOG2_E) for part in flow[:4])
+    return Flow(*(part.contiguous() for part in (bias, by_c, by_v, by_a, -2 * flow.out, flow.shift + flow.out.sum())))
+
+
+def has_kernel(device: torch.device | str, dtype: torch.dtype = torch.float32) -> bool:
+    """Whether the functions below use kernels for tensors on this device; False means the plain functions answer."""
+    return dtype == torch.float32 and runs_kernels(device)
+
+
+def _fits(ready: Ready, device: torch.device) -> bool:
+    return has_kernel(device, ready.gamma.dtype) and ready.gamma.shape[1] <= MOST_COLUMNS
+
+
+def _row(columns: int) -> int:
+    """The power of two above `columns`."""
+    return 1 << columns.bit_length()
+
+
+def _grid(pairs: int, wavelengths: int, launch: Launch) -> tuple[int, int]:
+    return -(-pairs // launch.block), wavelengths
+
+
+def solve(
+    ready: Ready, start: Tensor, stop: Tensor, *, steps: int, newton: int, launch: Launch = SHOOT
+) -> tuple[Tensor, Tensor]:
+    """v0 and c(1) as (W, P) by shooting; start and stop (P,)."""
+    columns, wavelengths = ready.gamma.shape[1], ready.gamma.shape[0]
+    if not _fits(ready, start.device):
+        begin, goal = _spread(start, wavelengths), _spread(stop, wavelengths)
+        gamma = partial(look_up, ready.gamma)
+        v0, end = shoot(lambda c, v: integrate_geodesic(gamma, c, v, steps), begin, goal, newton=newton, slope="exact")
+        return v0.T, end.T
+    from phasewise_studies.spectral_node import fused
+
+    v0, end = torch.empty((2, wavelengths, len(start)), dtype=torch.float32, device=start.device).unbind(0)
+    fused.shoot_forward_kernel[_grid(len(start), wavelengths, launch)](
+        v0, end, start, stop, ready.gamma, len(start), columns, STEPS=steps, NEWTON=newton, ROW=_row(columns),
+        BLOCK=launch.block, PTX=not is_interpreted(), num_warps=launch.warps,
+    )  # fmt: skip
+    return v0, end
+
+
+def couple(
+    ready: Ready, start: Tensor, stop: Tensor, a: Tensor, *, steps: int, newton: int, launch: Launch = COUPLE
+) -> tuple[Tensor, Tensor]:
+    """v0 and A(1) as (W, P) by shooting and one coupled pass; a (W, P).
+
+    Raises:
+        UserError: `steps` is odd, and the pass takes two of them at once.
+    """
+    if steps % 2:
+        raise UserError(f"spectral_node: steps={steps} is odd; the coupled pass takes two at once, give an even number")
+    columns, wavelengths = ready.gamma.shape[1], ready.gamma.shape[0]
+    if not _fits(ready, start.device):
+        v0, _ = solve(ready, start, stop, steps=steps, newton=newton)
+        gamma, flow = partial(look_up, ready.gamma), partial(rate, ready.flow)
+        _, _, end = integrate_coupled(gamma, flow, _spread(start, wavelengths), v0.T, a.T, steps)
+        return v0, end.T
+    from phasewise_studies.spectral_node import fused
+
+    v0, end = torch.empty((2, wavelengths, len(start)), dtype=torch.float32, device=start.device).unbind(0)
+    fused.couple_forward_kernel[_grid(len(start), wavelengths, launch)](
+        v0, end, start, stop, a, ready.gamma, *ready.scaled, len(start), columns, STEPS=steps, NEWTON=newton,
+        HIDDEN=HIDDEN, ROW=_row(columns), BLOCK=launch.block, PTX=not is_interpreted(), num_warps=launch.warps,
+    )  # fmt: skip
+    return v0, end
+
+
+def closed_solve(ready: Ready, start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
+    """v0 and c(1) as (W, P) by arc length."""
+    columns, wavelengths = ready.gamma.shape[1], ready.gamma.shape[0]
+    if not _fits(ready, start.device):
+        v0, end = solve_closed(ready.tables, _spread(start, wavelengths), _spread(stop, wavelengths))
+        return v0.T, end.T
+    from phasewise_studies.spectral_node import fused
+
+    v0, end = torch.empty((2, wavelengths, len(start)), dtype=torch.float32, device=start.device).unbind(0)
+    launch = Launch(256, 4)
+    fused.closed_solve_kernel[_grid(len(start), wavelengths, launch)](
+        v0, end, start, stop, *ready.tables, len(start), columns, BLOCK=launch.block, num_warps=launch.warps
+    )
+    return v0, end
+
+
+def closed_couple(
+    ready: Ready, start: Tensor, stop: Tensor, a: Tensor, *, steps: int, launch: Launch = CLOSED
+) -> tuple[Tensor, Tensor]:
+    """v0 and A(1) as (W, P) by arc length and `steps` RK4 steps over concentration; a (W, P)."""
+    columns, wavelengths = ready.gamma.shape[1], ready.gamma.shape[0]
+    if not _fits(ready, start.device):
+        begin, goal = _spread(start, wavelengths), _spread(stop, wavelengths)
+        v0, end = couple_closed(ready.tables, ready.flow, begin, goal, a.T, steps)
+        return v0.T, end.T
+    from phasewise_studies.spectral_node import fused
+
+    v0, end = torch.empty((2, wavelengths, len(start)), dtype=torch.float32, device=start.device).unbind(0)
+    fused.closed_couple_kernel[_grid(len(start), wavelengths, launch)](
+        v0, end, start, stop, a, ready.tables.speed, ready.tables.arc, *ready.scaled, len(start), columns,
+        STEPS=steps, HIDDEN=HIDDEN, ROW=_row(columns), BLOCK=launch.block, PTX=not is_interpreted(),
+        num_warps=launch.warps,
+    )  # fmt: skip
+    return v0, end
+
+
+# points, depth of a part of the first layer, width of a part of the second, warps
+Tile = tuple[int, int, int, int]
+TILE: Tile = (64, 32, 128, 4)
+
+
+def christoffel(
+    metric: Parameters, points: Tensor, wavelengths: Tensor, *, tile: Tile = TILE, precision: str = "tf32x3"
+) -> Tensor:
+    """Gamma (W, C) at the concentrations `points` (C,) for every wavelength, by the exact tangent."""
+    w2 = metric["metric/w2"]
+    second, first = w2.shape
+    wide = min(tile[2], second)
+    powers = all(size & (size - 1) == 0 and size >= 16 for size in (first, second))
+    if not has_kernel(points.device, points.dtype) or not powers:
+        return christoffel_tangent(metric, points[None, :], wavelengths[:, None])
+    from phasewise_studies.spectral_node.christoffel import christoffel_forward_kernel
+
+    gamma = torch.empty((len(wavelengths), len(points)), dtype=torch.float32, device=points.device)
+    christoffel_forward_kernel[(-(-len(points) // tile[0]), len(wavelengths))](
+        gamma, points, wavelengths, metric["metric/w1"].T.contiguous(), metric["metric/b1"], w2.T.contiguous(),
+        metric["metric/b2"], metric["metric/w3"], metric["metric/b3"], len(points), FLOOR, FIRST=first, SECOND=second,
+        POINTS=tile[0], DEEP=min(tile[1], first), WIDE=wide, PRECISION=precision, PTX=not is_interpreted(),
+        num_warps=tile[3], num_stages=1,
+    )  # fmt: skip
+    return gamma
+
+
+def _spread(levels: Tensor, wavelengths: int) -> Tensor:
+    """(P,) -> (P, W), a view."""
+    return levels[:, None].expand(-1, wavelengths)

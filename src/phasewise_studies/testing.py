@@ -1,0 +1,23 @@
+"""What the tests of several studies share."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+from phasewise.kit.interpreter import interpret
+
+
+def interpret_once(factory: pytest.TempPathFactory, module: str) -> Any:
+    """What `module` prints in Triton's interpreter, run once for all test processes."""
+    base = factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    file = base / f"{module}.json"
+    with FileLock(file.with_suffix(".lock")):
+        if not file.exists():
+            file.write_text(json.dumps(interpret(module)))
+    return json.loads(file.read_text())
