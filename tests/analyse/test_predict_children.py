@@ -125,7 +125,7 @@ def test_a_profile_at_a_smaller_shape_is_not_held_against_the_floor_of_the_full_
     assert findings["launch-gaps"].seconds == pytest.approx(1.6e-3)
 
 
-CONTRACT = sorted(path.stem for path in (Path(__file__).parents[1] / "workloads" / "contract").glob("*.py"))
+CONTRACT = sorted(path.stem for path in (Path(__file__).parents[1] / "contract").glob("*.py"))
 
 
 @pytest.mark.parametrize("name", CONTRACT)

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 REPOSITORY = Path(__file__).parents[2]
-CONTRACT = REPOSITORY / "tests" / "workloads" / "contract"
+CONTRACT = REPOSITORY / "tests" / "contract"
 # as little as gives every record: these tests are about the graph, and claim nothing about speed
 LITTLE = {
     "min_rounds": 3,
@@ -190,3 +190,12 @@ def unreadable(files: Iterable[Path]) -> list[str]:
         except ValueError as error:
             found.append(f"{path}: {error}")
     return found
+
+
+def put_on_record(project: Project, device: str) -> None:
+    """The identity of a GPU box, as `phasewise plan` leaves it there."""
+    project.call("phasewise", "plan", "--quiet")
+    folder = project.folder / "profiles/machines"
+    machine = json.loads((folder / "cpu.identity.json").read_text())
+    machine |= {"device": device, "kind": "cuda", "name": "a GPU", "gpus": 1, "capability": [9, 0]}
+    (folder / f"{device}.identity.json").write_text(json.dumps(machine))

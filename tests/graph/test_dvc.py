@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from graph.projects import REPOSITORY, RUN, Project, make_project, share, surroundings
+from graph.projects import REPOSITORY, RUN, Project, make_project, put_on_record, share, surroundings
 
 STACKED = Path(__file__).with_name("stacked.py")
 # what the stages of dvc.yaml name, and what a `snakemake` in the folder needs
@@ -23,7 +24,7 @@ COPIED = (
     "workflow/schemas",
     "workflow/report",
 )
-RECORD = "device: cpu\nrun: tiny-cpu\nworkloads: [sums]\n"
+RECORD = "machines: [cpu]\nrecords:\n  sums: {workload: sums, source: sums.py, run: tiny-cpu, device: cpu}\n"
 # here a tiny run is the one on record
 IGNORED = "/.snakemake/\n/logs/\n/data/\n/exports/\n/profiles/captures/\n/plots/\n__pycache__/\n"
 
@@ -54,7 +55,7 @@ def commit(project, message):
 def status(project):
     """What DVC thinks has changed, but for the machine, which it always asks for again."""
     changed = json.loads(tool(project, "dvc", "status", "--json").stdout)
-    return {stage: why for stage, why in changed.items() if stage != "machine"}
+    return {stage: why for stage, why in changed.items() if stage != "machine@cpu"}
 
 
 def make_record(folder):
@@ -174,9 +175,30 @@ def test_an_earlier_commit_comes_back_whole(clone):
 
 def test_another_machines_run_is_refused_before_anything_is_written(record, tmp_path):
     project = make_project(tmp_path / "project", {"sums": STACKED})
-    done = project.call("phasewise", "plan", "--expect", "full-h200", check=False)
+    done = project.call("phasewise", "run", "--expect", "full-h200", check=False)
     assert done.returncode == 2 and "this machine makes tiny-cpu" in done.stderr
     assert not (project.folder / "profiles").exists()
+
+
+def test_another_machines_run_on_record_is_left_as_it_is(tmp_path):
+    project = make_project(tmp_path / "project", {"sums": STACKED})
+    put_on_record(project, "h100")
+    (project.folder / "profiles/machines/h100.json").write_text("{}")
+    said = project.call("phasewise", "run", "--expect", "full-h100").stdout
+    assert "full-h100 is another machine's and stays as it is" in said
+    assert not (project.folder / "profiles/records/sums" / RUN / "summary.json").exists()
+    done = project.run("--", "profiles/machines/h100.json")
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_every_run_on_record_has_its_entry():
+    """The machines are those of the runs, and no run on record is left out."""
+    told = yaml.safe_load((REPOSITORY / "workflow/record.yaml").read_text())
+    entries = {(entry["workload"], entry["run"]) for entry in told["records"].values()}
+    summaries = REPOSITORY.glob("profiles/records/*/full-*/summary.json")
+    assert entries >= {(path.parent.parent.name, path.parent.name) for path in summaries}
+    assert all(entry["run"] == f"full-{entry['device']}" for entry in told["records"].values())
+    assert set(told["machines"]) == {entry["device"] for entry in told["records"].values()}
 
 
 def test_stages_of_the_repository_own_what_the_graph_writes():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from graph.projects import CONTRACT, REPOSITORY, list_jobs, make_project
+from graph.projects import CONTRACT, REPOSITORY, list_jobs, make_project, put_on_record
 
 # two jobs that ask for the GPU and for one core each, beside the graph's own rules
 TWO_JOBS = """
@@ -69,15 +69,6 @@ def test_it_plans_the_whole_graph_however_it_is_called(planned, cores):
 
 def test_the_profile_of_a_gpu_box_plans_the_same_jobs(planned):
     assert planned.jobs("--profile", str(REPOSITORY / "profiles/gpu")) == planned.jobs()
-
-
-def put_on_record(project, device):
-    """The identity of a GPU box, as `phasewise plan` leaves it there."""
-    project.call("phasewise", "plan", "--quiet")
-    folder = project.folder / "profiles/machines"
-    machine = json.loads((folder / "cpu.identity.json").read_text())
-    machine |= {"device": device, "kind": "cuda", "name": "a GPU", "gpus": 1, "capability": [9, 0]}
-    (folder / f"{device}.identity.json").write_text(json.dumps(machine))
 
 
 def test_a_login_node_plans_for_the_machine_on_record_that_it_names(tmp_path):

@@ -13,7 +13,7 @@ from phasewise.report.markdown import render_markdown
 REPOSITORY = Path(__file__).parents[2]
 RUNS = [
     (path.parent.parent.name, path.parent.name)
-    for path in sorted(REPOSITORY.glob("profiles/records/*/full-h200/summary.json"))
+    for path in sorted(REPOSITORY.glob("profiles/records/*/full-*/summary.json"))
 ]
 
 

@@ -13,7 +13,7 @@ import click
 
 from phasewise.cli.budget import DEADLINE, parse_duration
 from phasewise.cli.hold import parse_gpus
-from phasewise.cli.project import load_all, load_run, project_layout
+from phasewise.cli.project import load_all, load_configuration, load_run, project_layout
 from phasewise.environment import POOL, name_gpus
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.measure import Measurement
@@ -47,9 +47,16 @@ class ThroughCommand(click.Command):
 @click.option(
     "--gpus", help="GPUs of one model, such as 0,1: as many jobs at a time, each on one, or on as many as it has ranks."
 )
+@click.option(
+    "--expect",
+    metavar="RUN",
+    help="Run nothing if this machine makes another run; that is an error unless RUN's machine is on record.",
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def run(budget: str | None, gpus: str | None, arguments: tuple[str, ...]) -> None:
+def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tuple[str, ...]) -> None:
     """Run the graph in this folder: snakemake with ARGUMENTS, from the project's own Snakefile or the package's."""
+    if expect is not None and not makes_run(expect):
+        return
     environment = dict(os.environ)
     extra: list[str] = []
     if gpus is not None:
@@ -69,6 +76,26 @@ def run(budget: str | None, gpus: str | None, arguments: tuple[str, ...]) -> Non
     command = [sys.executable, "-m", "snakemake", *extra, "--snakefile", str(snakefile), *arguments]
     done = subprocess.run(command, env=environment, check=False)
     raise click.exceptions.Exit(done.returncode)
+
+
+def makes_run(name: str) -> bool:
+    """Whether this machine makes that run; False, and said so, if it is on record from another machine.
+
+    :raises PlanError: if it is neither this machine's nor on record
+    """
+    from phasewise.plan import find_machine, plan_runs
+
+    layout = project_layout()
+    configuration = load_configuration(layout)
+    plans = plan_runs(configuration, layout.root, find_machine(layout, configuration.device))
+    made = sorted({planned.run_plan.run for planned in plans})
+    if made == [name]:
+        return True
+    other = f"run {name!r} is expected, and this machine makes {', '.join(made)}"
+    if not layout.identity(name.partition("-")[2]).exists():
+        raise PlanError(f"{other}; name that run in workflow/record.yaml")
+    click.echo(f"{other}: {name} is another machine's and stays as it is")
+    return False
 
 
 @click.command()

@@ -21,7 +21,7 @@ from phasewise.cli.project import (
 )
 from phasewise.environment import commit, detect
 from phasewise.records.analyse import VariantAnalysis
-from phasewise.records.errors import PlanError, UserError
+from phasewise.records.errors import UserError
 from phasewise.records.export import Export
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import PreparePlan, VariantPlan
@@ -37,10 +37,7 @@ VARIANT = click.argument("variant")
 
 @click.command()
 @click.option("--quiet", is_flag=True, help="Write the plans and list nothing.")
-@click.option(
-    "--expect", metavar="RUN", help="Refuse, before anything is written, if this machine would make another run."
-)
-def plan(quiet: bool, expect: str | None) -> None:
+def plan(quiet: bool) -> None:
     """Write the plan of every workload that workflow/config.yaml names, and list its variants."""
     from phasewise.plan import find_machine, plan_runs, write_plans
 
@@ -48,11 +45,6 @@ def plan(quiet: bool, expect: str | None) -> None:
     configuration = load_configuration(layout)
     machine = find_machine(layout, configuration.device)
     plans = plan_runs(configuration, layout.root, machine)
-    runs = sorted({planned.run_plan.run for planned in plans})
-    if expect is not None and runs != [expect]:
-        raise PlanError(
-            f"run {expect!r} is expected, and this machine makes {', '.join(runs)}; change workflow/record.yaml"
-        )
     write_if_changed(machine, layout.identity(machine.device))
     for planned in plans:
         write_plans(planned, layout)
