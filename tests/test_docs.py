@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib.util
 import re
 import subprocess
@@ -16,13 +15,6 @@ from phasewise.cli import commands
 from phasewise.records.finding import FindingId
 
 REPOSITORY = Path(__file__).parents[1]
-# a README tells what one run reached, and quotes its report
-REACHED = re.compile(r"What the (\w+) reached\n")
-QUOTING = [
-    (path, f"full-{model.lower()}")
-    for path in sorted(REPOSITORY.glob("src/phasewise_studies/*/README.md"))
-    for model in re.findall(r"^## What the (\w+) reached$", path.read_text(), re.MULTILINE)
-]
 
 
 @pytest.fixture(scope="module")
@@ -132,14 +124,3 @@ def test_nothing_names_a_machine_or_a_session(repository):
         path = repository / name
         if path.suffix in {".py", ".md", ".yaml", ".smk", ".json", ".html", ".toml", ".j2"} and path.is_file():
             assert not pattern.search(path.read_text()), name
-
-
-@pytest.mark.parametrize(("readme", "run"), QUOTING, ids=lambda value: getattr(value, "parent", Path(value)).name)
-def test_what_a_workloads_readme_quotes_is_in_its_report(readme: Path, run: str) -> None:
-    pages = (REPOSITORY / "reports" / readme.parent.name / run).glob("*.md")
-    report = " ".join(html.unescape("".join(page.read_text() for page in pages).replace("\\", "")).split())
-    sections = re.split(r"^## ", readme.read_text(), flags=re.MULTILINE)
-    told = [section for section in sections if REACHED.match(section) or section.startswith("The validation checklist")]
-    quotes = re.findall(r'"([^"]+)"', "".join(told))
-    assert len(quotes) >= 10
-    assert [quote for quote in quotes if " ".join(quote.split()) not in report] == []

@@ -33,6 +33,11 @@ def runs_kernels(device: torch.device | str, capability: tuple[int, int] = OLDES
     return is_interpreted() or (device.type == "cuda" and torch.cuda.get_device_capability(device) >= capability)
 
 
+def has_kernel(device: torch.device | str, dtype: torch.dtype = torch.float32) -> bool:
+    """Whether kernels of float32 answer for tensors of this device and dtype."""
+    return dtype == torch.float32 and runs_kernels(device)
+
+
 def launch_and_keep(
     kernel: Any,
     grid: Sequence[int],
