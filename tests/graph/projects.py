@@ -102,13 +102,18 @@ class Project:
 
 
 def make_project(folder: Path, workloads: Mapping[str, str | Path], **options: Any) -> Project:
-    """A project in `folder`: each workload's text, or a file that is copied; `options` go into the configuration."""
+    """A project in `folder`: each workload's text, or a file or folder that is copied; `options` go into the configuration."""
     (folder / "workflow").mkdir(parents=True)
+    sources = {}
     for name, source in workloads.items():
-        text = source.read_text() if isinstance(source, Path) else source
-        (folder / f"{name}.py").write_text(text)
+        if isinstance(source, Path) and source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            sources[name] = f"./{name}"
+        else:
+            (folder / f"{name}.py").write_text(source.read_text() if isinstance(source, Path) else source)
+            sources[name] = f"{name}.py"
     configuration = {
-        "workloads": {name: {"source": f"{name}.py"} for name in workloads},
+        "workloads": {name: {"source": source} for name, source in sources.items()},
         "profilers": ["torch"],
         "exporters": [],
         **options,

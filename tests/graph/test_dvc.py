@@ -13,7 +13,7 @@ import yaml
 
 from graph.projects import REPOSITORY, RUN, Project, make_project, put_on_record, share, surroundings
 
-STACKED = Path(__file__).with_name("stacked.py")
+STACKED = Path(__file__).with_name("stacked")
 # what the stages of dvc.yaml name, and what a `snakemake` in the folder needs
 COPIED = (
     "Snakefile",
@@ -24,7 +24,7 @@ COPIED = (
     "workflow/schemas",
     "workflow/report",
 )
-RECORD = "machines: [cpu]\nrecords:\n  sums: {workload: sums, source: sums.py, run: tiny-cpu, device: cpu}\n"
+RECORD = "machines: [cpu]\nrecords:\n  sums: {workload: sums, source: sums, run: tiny-cpu, device: cpu}\n"
 # here a tiny run is the one on record
 IGNORED = "/.snakemake/\n/logs/\n/data/\n/exports/\n/profiles/captures/\n/plots/\n__pycache__/\n"
 
@@ -61,7 +61,7 @@ def status(project):
 def make_record(folder):
     """A project on record: run by DVC, changed, run again, pushed. Each step leaves what it printed."""
     project = make_project(folder, {"sums": STACKED}, exporters=["torch-export"])
-    project.configure(workloads={"sums": {"source": "sums.py", "phases": ["blocked"]}})
+    project.configure(workloads={"sums": {"source": "./sums", "phases": ["blocked"]}})
     for name in COPIED:
         source, target = REPOSITORY / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def make_record(folder):
     said["second"] = tool(project, "dvc", "repro").stdout
     assert project.contents("*.json") == before
     said["metrics"] = tool(project, "dvc", "metrics", "show", "--json").stdout
-    project.edit("sums.py", '{"block": 64}', '{"block": 32}')
+    project.edit("sums/phases.py", '{"block": 64}', '{"block": 32}')
     said["third"] = tool(project, "dvc", "repro").stdout
     said["difference"] = tool(project, "dvc", "metrics", "diff", "--json").stdout
     commit(project, "smaller blocks")

@@ -9,8 +9,7 @@ import pytest
 
 from graph.projects import copy_project, lend, list_jobs, make_project, share
 
-STACKED = Path(__file__).with_name("stacked.py")
-FILE = "stacked.py"
+STACKED = Path(__file__).with_name("stacked")
 # the stages that read records and run nothing
 READING = {"analyse", "report", "index"}
 
@@ -50,8 +49,8 @@ def test_a_finished_run_has_nothing_to_do_also_in_another_folder(project):
 
 
 def test_comments_docstrings_layout_and_ages_re_run_nothing(project):
-    project.edit(FILE, "# an empty comment", "# a comment\n    # that says more")
-    project.edit(FILE, "    return x.sum(1)\n", '    """Sum each row."""\n    return x.sum( 1 )\n')
+    project.edit("stacked/program.py", "# an empty comment", "# a comment\n    # that says more")
+    project.edit("stacked/rows.py", "    return x.sum(1)\n", '    """Sum each row."""\n    return x.sum( 1 )\n')
     (project.folder / "README.md").write_text("About these sums.\n")
     for path in project.folder.rglob("*"):
         if ".snakemake" not in path.parts and path.is_file():
@@ -60,49 +59,49 @@ def test_comments_docstrings_layout_and_ages_re_run_nothing(project):
 
 
 def test_a_switch_value_re_runs_its_phase_and_what_is_built_on_it(project):
-    project.edit(FILE, '{"block": 64}', '{"block": 32}')
+    project.edit("stacked/phases.py", '{"block": 64}', '{"block": 32}')
     again = ("02-blocked", "03-doubled")
     assert expensive(project.jobs()) == (
         of(again, "validate", "measure", "profile") | of(["02-blocked"], "export") | of(["aa"], "measure")
     )
 
 
-def test_a_phase_with_a_new_switch_re_runs_no_other_gate_or_measurement(project):
-    project.edit(FILE, "    doubled: bool = False", "    doubled: bool = False\n    transposed: bool = False")
+def test_a_phase_whose_kernel_is_a_new_file_re_runs_no_other_gate_or_measurement(project):
+    (project.folder / "stacked/columns.py").write_text("def sum_up(x):\n    return x.T.sum(0)\n")
     project.edit(
-        FILE,
-        "        if switches.doubled:",
-        '        if switches.transposed:\n            return {"sum": batch["x"].T.sum(0)}\n        if switches.doubled:',
-    )
-    project.edit(
-        FILE,
+        "stacked/phases.py",
         "    ),\n    targets",
-        '        Phase("transposed", {"transposed": True}, because=Idea("columns")),\n    ),\n    targets',
+        '        Phase("again", {"vectorised": True, "block": 0}, because=Idea("rows once more")),\n    ),\n    targets',
     )
     jobs = expensive(project.jobs())
     # the control repeats the last kept variant, which is another one now
     assert {job for job in jobs if job.split()[0] in ("machine", "prepare", "validate", "measure")} == (
-        of(["04-transposed"], "validate", "measure") | of(["aa"], "measure")
+        of(["04-again"], "validate", "measure") | of(["aa"], "measure")
     )
 
 
+def test_the_file_that_chooses_among_all_re_runs_them_all(project):
+    project.edit("stacked/program.py", "    if switches.doubled:", "    if switches.doubled and True:")
+    assert of(("00-baseline", "01-vectorised", "02-blocked", "03-doubled"), "validate", "measure") <= project.jobs()
+
+
 def test_a_better_sentence_re_runs_analysis_and_report_alone(project):
-    project.edit(FILE, "Results change between repeats", "Two runs give different results")
-    project.edit(FILE, "minimum=1.0", "minimum=1.5")
+    project.edit("stacked/phases.py", "Results change between repeats", "Two runs give different results")
+    project.edit("stacked/phases.py", "minimum=1.0", "minimum=1.5")
     jobs = project.jobs()
     assert not expensive(jobs)
     assert jobs >= READING
 
 
 def test_another_phases_kernel_re_runs_that_phase_alone(project):
-    project.edit(FILE, "return (x + x).sum(1) / 2", "return (2 * x).sum(1) / 2")
+    project.edit("stacked/doubled.py", "return (x + x).sum(1) / 2", "return (2 * x).sum(1) / 2")
     jobs = project.jobs()
     assert expensive(jobs) == of(["03-doubled"], "validate", "measure", "profile")
     assert jobs - expensive(jobs) == {"analyse_variant 03-doubled", *READING}
 
 
 def test_a_kernel_that_all_later_phases_replace_re_runs_its_own_phase_and_their_comparisons(project):
-    project.edit(FILE, "    return x.sum(1)\n", "    return x.sum(dim=1)\n")
+    project.edit("stacked/rows.py", "    return x.sum(1)\n", "    return x.sum(dim=1)\n")
     jobs = expensive(project.jobs())
     assert of(["01-vectorised"], "validate", "measure", "profile") <= jobs
     assert not jobs & (of(["00-baseline", "aa-baseline"], "measure") | of(["00-baseline"], "validate", "profile"))
@@ -121,7 +120,7 @@ def test_a_deleted_record_is_made_again_with_what_was_read_from_it(project):
 
 
 def test_another_shape_prepares_again_and_everything_is_measured_again(project):
-    project.edit(FILE, "Shape(n=", "Shape(n=1 + ")
+    project.edit("stacked/phases.py", "Shape(n=", "Shape(n=1 + ")
     everything = ("00-baseline", "01-vectorised", "02-blocked", "03-doubled")
     jobs = expensive(project.jobs())
     assert "prepare" in jobs
@@ -133,7 +132,7 @@ def test_a_machine_that_changed_is_measured_again_and_nothing_else(project):
 
 
 def test_a_phase_that_changed_is_measured_beside_a_machine_that_is_measured_again(project):
-    project.edit(FILE, "return (x + x).sum(1) / 2", "return (2 * x).sum(1) / 2")
+    project.edit("stacked/doubled.py", "return (x + x).sum(1) / 2", "return (2 * x).sum(1) / 2")
     again = of(["03-doubled"], "validate", "measure", "profile")
     assert expensive(jobs_after_an_upgrade(project)) == {"machine"} | again
 

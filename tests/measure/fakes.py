@@ -116,6 +116,9 @@ class FakeArm:
         self._call("check")
         return self.held
 
+    def files(self) -> set[str]:
+        return {"program.py"}
+
     def memory(self) -> tuple[int, str]:
         self._call("memory")
         return 1000 + self.number, "host-resident"

@@ -20,6 +20,7 @@ from phasewise.cli.project import (
     restore,
 )
 from phasewise.environment import commit, detect
+from phasewise.model.freshness import find_closure
 from phasewise.records.analyse import VariantAnalysis
 from phasewise.records.errors import UserError
 from phasewise.records.export import Export
@@ -104,6 +105,7 @@ def validate(workload: str, run: str, variant: str) -> None:
         root=layout.root,
         machine=load_machine(layout, story.device).identity,
         commit=commit(layout.root),
+        closure=find_closure(planned.source, layout.root),
         hold=partial(hold_machine, story.device, ranks=planned.ranks),
     )
     write(record, layout.records(workload, run, variant) / "validate.json")

@@ -20,6 +20,7 @@ from phasewise.cli.project import (
 )
 from phasewise.cli.stages import RUN, VARIANT, WORKLOAD
 from phasewise.environment import commit
+from phasewise.model.freshness import find_closure
 from phasewise.model.layout import Layout
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind, VariantPlan
@@ -49,6 +50,7 @@ def measure(workload: str, run: str, variant: str) -> None:
             root=layout.root,
             machine=machine.identity,
             commit=commit(layout.root),
+            closure=find_closure(planned.source, layout.root),
             gpu_memory_bytes=machine.memory_bytes if machine.kind == "cuda" else 0,
         )
     write(record, layout.records(workload, run, variant) / "measure.json")

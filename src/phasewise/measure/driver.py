@@ -51,6 +51,9 @@ class ArmDriver(Protocol):
     def memory(self) -> tuple[int, str]:
         """Peak bytes, and how they were counted."""
 
+    def files(self) -> set[str]:
+        """Names of the files that it has loaded of the workload and the kit."""
+
     def close(self) -> None:
         """End the process."""
 

@@ -28,6 +28,7 @@ class ArmLog:
     idle_power_w: float | None = None
     held: bool | None = None
     failure: Failure | None = None
+    files: set[str] = field(default_factory=set)
     # of the newest process
     warmed: Warmed | None = None
     # too slow to take part in the rounds
@@ -78,4 +79,5 @@ class ArmLog:
             idle_power_w=self.idle_power_w,
             outputs_held=self.held,
             failure=self.failure,
+            loaded=tuple(sorted(self.files)),
         )

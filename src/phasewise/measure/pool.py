@@ -56,6 +56,9 @@ class Borrowed:
     def check(self) -> bool | None:
         return self._driver.check()
 
+    def files(self) -> set[str]:
+        return self._driver.files()
+
     def memory(self) -> tuple[int, str]:
         return self._driver.memory()
 

@@ -184,6 +184,7 @@ def ask_the_rest(sampling: Sampling, arm: str) -> None:
         if not slow:
             log.note_held(driver.check())
         log.note_memory(*driver.memory())
+        log.files |= driver.files()
     except ProcessFailed as died:
         sampling.fail(arm, died.failure)
 

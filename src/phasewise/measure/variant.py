@@ -20,6 +20,7 @@ from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.sampler import sample_case
 from phasewise.measure.sampling import Tools
 from phasewise.measure.scale import measure_scale
+from phasewise.model.freshness import Closure
 from phasewise.records.measure import Arm, CaseMeasurement, Measurement
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.verdict import Failure, Reason
@@ -39,13 +40,14 @@ def measure_variant(
     root: Path,
     machine: str,
     commit: str,
+    closure: Closure | None = None,
     gpu_memory_bytes: int = 0,
     progress: Progress | None = None,
 ) -> Measurement:
     """Measure `plan` in all its cases; what can't be measured is on record with the reason.
 
     `plans` and `validations` hold those of the variant and of all its ancestors, `measured` what is known of these. `machine`
-    is the identity of this machine. Where `gpu_memory_bytes` hold them, the processes of all sets of a comparison build at once.
+    is the identity of this machine, `closure` is of the workload's files as they stood when the stage began. Where `gpu_memory_bytes` hold them, the processes of all sets of a comparison build at once.
     """
     progress = to_stderr() if progress is None else progress
     sets = plan.budget.min_sets
@@ -85,8 +87,21 @@ def measure_variant(
         plan=digest(plan),
         machine=machine,
         commit=commit,
-        cases=cases,
+        loaded=_stamp(cases, closure),
+        cases=tuple(_forget_files(case) for case in cases),
     )
+
+
+def _stamp(cases: Sequence[CaseMeasurement], closure: Closure | None) -> dict[str, str] | None:
+    """The files that the variant's processes loaded, with hashes; None where one could not tell."""
+    own = [arm for case in cases for arm in case.arms if arm.arm == "variant"]
+    if closure is None or not all(arm.loaded for arm in own):
+        return None
+    return closure.stamp(name for arm in own for name in arm.loaded)
+
+
+def _forget_files(case: CaseMeasurement) -> CaseMeasurement:
+    return msgspec.structs.replace(case, arms=tuple(msgspec.structs.replace(arm, loaded=()) for arm in case.arms))
 
 
 def _measure_case(

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from phasewise.model.followed import name_followed
 from phasewise.model.layout import Layout
 from phasewise.model.stack import BASELINE
+from phasewise.plan.keep import read_stamp
 from phasewise.plan.make import PlannedRun
-from phasewise.plan.write import split_plan
+from phasewise.plan.split import split_plan
 from phasewise.records.errors import UserError
 from phasewise.records.plan import Kind, VariantPlan
 from phasewise.store import digest
@@ -29,18 +28,10 @@ def ancient(path: str) -> Any:
     return flag(path, "ancient")
 
 
-class Stamp(msgspec.Struct):
-    """Which plan a record was made from."""
-
-    plan: str = ""
-
-
 def is_made_from(path: Path, plan: VariantPlan) -> bool:
     """Whether the record at `path` is of this plan."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Stamp).plan == digest(plan)
-    except (OSError, msgspec.DecodeError):
-        return False
+    stamp = read_stamp(path)
+    return stamp is not None and stamp.plan == digest(plan)
 
 
 @dataclass(frozen=True, kw_only=True)

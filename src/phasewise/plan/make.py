@@ -11,10 +11,12 @@ import msgspec
 
 from phasewise.model.check import check_workload
 from phasewise.model.configuration import Configuration, WorkloadOptions, choose_budget
-from phasewise.model.discover import load_module, load_workload, program_name, sibling_file
-from phasewise.model.reach import digest_sources
+from phasewise.model.discover import load_workload, program_name, sibling_file
+from phasewise.model.freshness import find_closure
+from phasewise.model.layout import Layout
 from phasewise.model.stack import stack_variants
 from phasewise.model.workload import Workload
+from phasewise.plan.keep import keep_prepare, keep_variant
 from phasewise.plan.story import tell_story
 from phasewise.plan.variant import RunContext, plan_variant, shape_at
 from phasewise.records.errors import PlanError
@@ -61,12 +63,12 @@ def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path
     size = options.size or configuration.size
     if size == "auto":
         size = "full" if machine.kind == "cuda" else "tiny"
+    layout, closure = Layout(root), find_closure(options.source, root)
     context = RunContext(
         configuration=configuration,
         options=options,
         workload=workload,
-        program=program,
-        folders=_folders(options, program, root),
+        closure=closure,
         size=size,
         run=f"{size}-{machine.device}",
         device=machine.device,
@@ -79,8 +81,12 @@ def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path
     story = tell_story(workload, stack, context.options, context.run, size, machine.device, context.tier, cases)
     return PlannedRun(
         run_plan=msgspec.structs.replace(story, code=_digest_readers()),
-        prepare=_plan_prepare(context, cases),
-        variants=tuple(plan_variant(context, stack, variant) for variant in stack.variants if variant.places),
+        prepare=keep_prepare(_plan_prepare(context, cases), closure, layout),
+        variants=tuple(
+            keep_variant(plan_variant(context, stack, variant), closure, layout)
+            for variant in stack.variants
+            if variant.places
+        ),
     )
 
 
@@ -117,7 +123,6 @@ def _choose_phases(context: RunContext) -> Workload:
 
 
 def _plan_prepare(context: RunContext, cases: tuple[str, ...]) -> PreparePlan:
-    entries = [(context.program, name) for name in ("prepare", "work", "make_inputs")]
     return PreparePlan(
         workload=context.options.name,
         source=context.options.source,
@@ -127,16 +132,8 @@ def _plan_prepare(context: RunContext, cases: tuple[str, ...]) -> PreparePlan:
         seed=context.configuration.seed,
         lock=context.lock,
         shapes={case: dict(shape_at(context.workload.cases[case], context.size) or {}) for case in cases},
-        sources=digest_sources(entries, {}, context.folders),
+        sources=context.closure.digest,
     )
-
-
-def _folders(options: WorkloadOptions, program: str, root: Path) -> dict[str, Path]:
-    """Packages whose definitions count: the workload's own and the kit."""
-    file = Path(load_module(options.source, root).__file__ or "")
-    package = program.rpartition(".")[0]
-    kit = Path(__file__).parent.parent / "kit"
-    return {package: file.parent, "phasewise.kit": kit}
 
 
 @functools.cache

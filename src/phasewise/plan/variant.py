@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from phasewise.model.configuration import Configuration, WorkloadOptions
-from phasewise.model.discover import sibling_file
-from phasewise.model.reach import digest_sources
+from phasewise.model.freshness import Closure
 from phasewise.model.stack import BASELINE, Stack, Variant, default_switches
 from phasewise.model.workload import Case, Check, Shape, Tolerance, Workload
 from phasewise.records.base import Scalar
@@ -16,8 +14,6 @@ from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, Planned
 
 # raised by hand when a stage writes something else for the same plan: everything is then measured again
 PROTOCOL = 3
-# functions of a program module that every variant can reach
-ENTRIES = ("make_inputs", "build", "reference", "work", "prepare")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +23,7 @@ class RunContext:
     configuration: Configuration
     options: WorkloadOptions
     workload: Workload
-    program: str
-    folders: dict[str, Path]
+    closure: Closure
     size: str
     run: str
     device: str
@@ -77,7 +72,7 @@ def plan_variant(context: RunContext, stack: Stack, variant: Variant) -> Variant
         nsight=_watched(context, stack, variant),
         seed=context.configuration.seed,
         lock=context.lock,
-        sources=_digest_variant(context, variant, checks),
+        sources=context.closure.digest,
     )
 
 
@@ -184,24 +179,6 @@ def _watched(context: RunContext, stack: Stack, variant: Variant) -> tuple[str, 
 
 def _is_end(stack: Stack, variant: Variant) -> bool:
     return variant.kind is Kind.BASELINE or variant.name in stack.tops.values()
-
-
-def _digest_variant(context: RunContext, variant: Variant, checks: tuple[PlannedCheck, ...]) -> str:
-    entries = [(context.program, name) for name in ENTRIES]
-    package = context.program.rpartition(".")[0]
-    for name, functions in (
-        ("checks", [check.name.replace("-", "_") for check in checks]),
-        (
-            "peers",
-            [variant.peer.replace("-", "_"), f"{variant.peer.replace('-', '_')}_reference"] if variant.peer else [],
-        ),
-    ):
-        module = f"{package}.{name}" if package and sibling_file(context.program, name) else context.program
-        entries += [(module, function) for function in functions]
-        entries += [(context.program, function) for function in functions]
-    switches = [place.switches for place in variant.places.values()]
-    digests = {digest_sources(entries, values, context.folders) for values in switches}
-    return "-".join(sorted(digests))
 
 
 def shape_at(case: Case, size: str) -> Shape | None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from phasewise.model.layout import Layout
 from phasewise.plan.make import PlannedRun
-from phasewise.records.plan import CapturePlan, VariantPlan
+from phasewise.plan.split import split_plan
 from phasewise.store import write_if_changed
-
-# run by the gate, so that the gate depends on them
-GATE_TOOLS = ("sanitizer",)
 
 
 def write_plans(planned: PlannedRun, layout: Layout) -> None:
@@ -27,12 +22,3 @@ def write_plans(planned: PlannedRun, layout: Layout) -> None:
         gated, captures = split_plan(plan)
         write_if_changed(gated, records / "plan.json")
         write_if_changed(captures, records / "capture.plan.json")
-
-
-def split_plan(plan: VariantPlan) -> tuple[VariantPlan, CapturePlan]:
-    """What validate and measure depend on, and what only profile and export do."""
-    tools = tuple(name for name in plan.profilers if name in GATE_TOOLS)
-    captures = CapturePlan(
-        profilers=plan.profilers, exporters=plan.exporters, exported=plan.exported, nsight=plan.nsight
-    )
-    return msgspec.structs.replace(plan, profilers=tools, exporters=(), exported=None, nsight=None), captures

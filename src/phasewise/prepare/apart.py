@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from phasewise.model.freshness import find_closure
 from phasewise.model.layout import Layout
+from phasewise.model.sources import name_loaded
 from phasewise.records.errors import UserError
 from phasewise.records.plan import PreparePlan
 from phasewise.records.prepare import Prepared
@@ -24,17 +27,17 @@ def prepare_in_process(plan: PreparePlan, layout: Layout) -> Prepared:
     Raises:
         UserError: the process failed, died or did not end in time.
     """
+    closure = find_closure(plan.source, layout.root)
     payload = {"plan": msgspec.to_builtins(plan), "root": str(layout.root)}
     answer = run_isolated("phasewise.prepare.apart:prepare_plain", payload, folder=layout.root, timeout_s=TIMEOUT_S)
     if isinstance(answer, Failure):
         raise UserError(f"{plan.workload}: it could not be prepared ({answer.message}); correct {plan.source}")
-    return msgspec.convert(answer, Prepared)
+    return msgspec.convert({**answer["prepared"], "loaded": closure.stamp(answer["loaded"])}, Prepared)
 
 
 def prepare_plain(payload: dict[str, Any]) -> dict[str, Any]:
-    """`prepare_workload` of {plan, root}."""
+    """`prepare_workload` of {plan, root}, and the names of the files that it loaded."""
     from phasewise.prepare.workload import prepare_workload
 
     prepared = prepare_workload(msgspec.convert(payload["plan"], PreparePlan), Layout(Path(payload["root"])))
-    found: dict[str, Any] = msgspec.to_builtins(prepared)
-    return found
+    return {"prepared": msgspec.to_builtins(prepared), "loaded": name_loaded(sys.modules)}

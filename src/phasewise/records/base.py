@@ -29,6 +29,8 @@ class StageRecord(Record, frozen=True, kw_only=True):
     # identity of the machine, and the commit of the sources
     machine: str
     commit: str
+    # files that its processes loaded of the workload and the kit, with a hash of each; None where that is not known
+    loaded: dict[str, str] | None = None
 
 
 class Quantity(Record, frozen=True, kw_only=True):

@@ -70,6 +70,8 @@ class Arm(Record, frozen=True, kw_only=True):
     # outputs checked again after timing; None where that could not be done
     outputs_held: bool | None = None
     failure: Failure | None = None
+    # names of the files that its processes loaded; on record the variant's stand with their hashes beside the cases
+    loaded: tuple[str, ...] = ()
 
 
 class ScalePoint(Record, frozen=True, kw_only=True):

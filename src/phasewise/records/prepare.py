@@ -40,3 +40,5 @@ class Prepared(Record, frozen=True, kw_only=True):
     work: tuple[CaseWork, ...] = ()
     seconds: Seconds = 0.0
     failure: Failure | None = None
+    # files that its process loaded of the workload and the kit, with a hash of each
+    loaded: dict[str, str] | None = None

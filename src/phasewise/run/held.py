@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 import torch
 
+from phasewise.model.sources import name_loaded
 from phasewise.model.workload import Shape
 from phasewise.records.plan import VariantPlan
 from phasewise.run.bench import Bench, bench_case, bench_function, make_flush
@@ -132,6 +134,11 @@ def count_step(held: Held) -> dict[str, Any]:
 def read_memory(held: Held) -> dict[str, Any]:
     """The peak since before the build."""
     return vars_of(held.memory.peak())
+
+
+def name_files(held: Held) -> list[str]:
+    """Names of the files that this process has loaded of the workload and the kit."""
+    return name_loaded(sys.modules)
 
 
 def is_near(now: torch.Tensor, before: torch.Tensor, rtol: float, atol: float) -> bool:

@@ -134,6 +134,10 @@ class Session:
         answer = max(self._ask("memory"), key=lambda peak: peak["bytes"])
         return answer["bytes"], answer["kind"]
 
+    def files(self) -> set[str]:
+        """Names of the files that the processes have loaded of the workload and the kit."""
+        return {name for answer in self._ask("files") for name in answer}
+
     def close(self) -> None:
         """End the processes; the program is closed first if they still live."""
         for process in self._processes:

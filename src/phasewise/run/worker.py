@@ -68,6 +68,7 @@ def _serve_bench(channel: Channel, opening: dict[str, Any]) -> None:
         "check": commands.check_outputs,
         "count": commands.count_step,
         "memory": commands.read_memory,
+        "files": commands.name_files,
     }
     while (message := channel.receive()) is not None:
         command = message.pop("command")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from phasewise.model.sources import name_loaded
 from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation
 from phasewise.run.case import find_case, open_case, torch_device
@@ -30,7 +32,7 @@ def validate_plain(payload: dict[str, Any]) -> dict[str, Any]:
         else Ancestor(variant=ancestor["variant"], results=load(Path(ancestor["file"]))),
     )
     ranks.leave()
-    return msgspec.to_builtins(found)
+    return msgspec.to_builtins(msgspec.structs.replace(found, loaded=tuple(name_loaded(sys.modules))))
 
 
 def follow_plain(payload: dict[str, Any]) -> None:

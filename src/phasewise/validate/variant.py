@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from phasewise.model.followed import name_followed
+from phasewise.model.freshness import Closure
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
@@ -40,12 +41,14 @@ def validate_variant(
     root: Path,
     machine: str,
     commit: str,
+    closure: Closure | None = None,
     hold: Hold | None = None,
     validate_one: ValidateCase | None = None,
 ) -> Validation:
     """Validate every case of `plan`; a red gate, a skip and a dead process are finished jobs with the reason.
 
-    `plans` and `validations` hold those of its ancestors. `hold(shared=True)` keeps measurements off the GPU meanwhile, and
+    `plans` and `validations` hold those of its ancestors. `closure` is of the workload's files as they
+    stood when the stage began. `hold(shared=True)` keeps measurements off the GPU meanwhile, and
     `hold(shared=False)` everything: a case that ran out of memory beside others runs again there. `validate_one` stands in
     for the process of a case in tests.
     """
@@ -76,9 +79,17 @@ def validate_variant(
         plan=digest(plan),
         machine=machine,
         commit=commit,
+        loaded=_stamp(cases, closure),
         tier=plan.tier,
-        cases=cases,
+        cases=tuple(msgspec.structs.replace(found, loaded=()) for found in cases),
     )
+
+
+def _stamp(cases: tuple[CaseValidation, ...], closure: Closure | None) -> dict[str, str] | None:
+    """The files that were loaded, with hashes; None where a process could not tell."""
+    if closure is None or not all(found.loaded or found.outcome is Outcome.SKIPPED for found in cases):
+        return None
+    return closure.stamp(name for found in cases for name in found.loaded)
 
 
 @contextlib.contextmanager

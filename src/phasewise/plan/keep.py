@@ -1,0 +1,62 @@
+"""A plan whose records are fresh stays as it is on disk, whatever else of the workload has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from phasewise.model.freshness import Closure, digest_changed, list_changed
+from phasewise.model.layout import Layout
+from phasewise.plan.split import split_plan
+from phasewise.records.plan import PreparePlan, VariantPlan
+from phasewise.store import digest_of, read_if_there
+
+# the records whose processes run the variant's own program
+RECORDS = ("validate.json", "measure.json")
+
+
+class Stamp(msgspec.Struct):
+    """What a record says of how it was made."""
+
+    plan: str = ""
+    loaded: dict[str, str] | None = None
+
+
+def read_stamp(path: Path) -> Stamp | None:
+    """The stamp of the record at `path`; None where there is none that can be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Stamp)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def keep_variant(plan: VariantPlan, closure: Closure, layout: Layout) -> VariantPlan:
+    """`plan` with the sources that its records were made from, while they are fresh."""
+    folder = layout.records(plan.workload, plan.run, plan.variant)
+    old = read_if_there(folder / "plan.json", VariantPlan)
+    if old is None or msgspec.structs.replace(split_plan(plan)[0], sources=old.sources) != old:
+        return plan
+    made_from = digest_of(folder / "plan.json")
+    stamps = [stamp for name in RECORDS if (stamp := read_stamp(folder / name)) is not None and stamp.plan == made_from]
+    return msgspec.structs.replace(plan, sources=_choose(old.sources, stamps, closure))
+
+
+def keep_prepare(plan: PreparePlan, closure: Closure, layout: Layout) -> PreparePlan:
+    """The same for what is prepared once a run."""
+    folder = layout.run(plan.workload, plan.run)
+    old = read_if_there(folder / "prepare.plan.json", PreparePlan)
+    stamp = read_stamp(folder / "prepare.json")
+    if old is None or stamp is None or msgspec.structs.replace(plan, sources=old.sources) != old:
+        return plan
+    return msgspec.structs.replace(plan, sources=_choose(old.sources, [stamp], closure))
+
+
+def _choose(before: str, stamps: Iterable[Stamp], closure: Closure) -> str:
+    loaded = [stamp.loaded for stamp in stamps]
+    if not loaded or None in loaded:
+        # what its processes loaded is not known, so all that they may have loaded counts
+        return closure.digest
+    changed = [name for files in loaded if files for name in list_changed(files)]
+    return digest_changed(closure, changed) if changed else before

@@ -1,0 +1,5 @@
+import torch
+
+
+def sum_up(x):
+    return torch.stack([row.sum() for row in x])
