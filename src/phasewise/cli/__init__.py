@@ -12,6 +12,7 @@ from phasewise.cli.explore import init, try_variant
 from phasewise.cli.keep import retry, run
 from phasewise.cli.machine import doctor
 from phasewise.cli.stages import analyse, plan, prepare, report, validate
+from phasewise.cli.status import status
 from phasewise.cli.timed import export, measure, profile
 from phasewise.records.errors import UserError
 
@@ -36,6 +37,7 @@ for command in (
     doctor,
     retry,
     run,
+    status,
 ):
     commands.add_command(command)
 

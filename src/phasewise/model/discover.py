@@ -38,6 +38,12 @@ def load_module(source: str, root: Path) -> ModuleType:
     return _import(path.stem, source)
 
 
+def make_importable(source: str, root: Path) -> None:
+    """Put the folder that a `source` path lies in onto `sys.path`, as loading it would; nothing is imported."""
+    if _looks_like_path(source):
+        _add_to_path((root / source).resolve().parent)
+
+
 def load_workload(source: str, root: Path) -> Workload:
     """The object `workload` of the module at `source`.
 

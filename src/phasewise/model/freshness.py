@@ -7,11 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from phasewise.model.discover import load_module, load_workload, program_name
+import msgspec
+
+from phasewise.model.discover import load_module, load_workload, make_importable, program_name
+from phasewise.model.layout import Layout
 from phasewise.model.sources import add_named_files, follow_imports, hash_files, name_files, name_module
+from phasewise.records.plan import RunPlan
 
 # beside the program module, where they exist
 SIBLINGS = ("checks", "peers")
+# the records whose processes run the variant's own program
+RECORDS = ("validate.json", "measure.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +58,74 @@ def find_closure(source: str, root: Path) -> Closure:
     plan = name_module(load_module(source, root))
     planned = follow_imports([plan]) - reached if plan is not None else set()
     return Closure(files=hash_files(add_named_files(reached)), planned=frozenset(planned))
+
+
+class Stamp(msgspec.Struct):
+    """What a record says of how it was made."""
+
+    plan: str = ""
+    commit: str = ""
+    # None: made before records listed what their processes loaded, or by one that died
+    loaded: dict[str, str] | None = None
+
+
+def read_stamp(path: Path) -> Stamp | None:
+    """The stamp of the record at `path`; None where there is none that can be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Stamp)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How the records of a run stand to today's files."""
+
+    # by variant that has records: files that it or an ancestor loaded and that have changed since; None = not known
+    changed: Mapping[str, tuple[str, ...] | None]
+    # commits that the records were made at
+    commits: tuple[str, ...]
+
+    @property
+    def fresh(self) -> frozenset[str]:
+        return frozenset(variant for variant, files in self.changed.items() if files == ())
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file that has changed."""
+        return tuple(sorted({name for files in self.changed.values() for name in files or ()}))
+
+
+def judge_run(run: RunPlan, root: Path) -> Standing:
+    """Compare what the run's processes loaded with the files as they are; nothing is imported.
+
+    A variant is measured beside its parent, so it stands no better than its ancestors.
+    """
+    make_importable(run.source, root)
+    own: dict[str, tuple[str, ...] | None] = {}
+    commits: set[str] = set()
+    for row in run.variants:
+        folder = Layout(root).records(run.workload, run.run, row.variant)
+        stamps = [stamp for name in RECORDS if (stamp := read_stamp(folder / name)) is not None]
+        commits |= {stamp.commit for stamp in stamps}
+        if stamps:
+            own[row.variant] = _join(None if one.loaded is None else list_changed(one.loaded) for one in stamps)
+    changed = {
+        row.variant: _join(own[name] for name in (row.variant, *row.ancestors) if name in own)
+        for row in run.variants
+        if row.variant in own
+    }
+    return Standing(changed=changed, commits=tuple(sorted(commits)))
+
+
+def _join(parts: Iterable[Iterable[str] | None]) -> tuple[str, ...] | None:
+    """All of them together; None if any is not known."""
+    found: set[str] = set()
+    for part in parts:
+        if part is None:
+            return None
+        found |= set(part)
+    return tuple(sorted(found))
 
 
 def list_changed(loaded: Mapping[str, str]) -> list[str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from phasewise.model.followed import name_followed
+from phasewise.model.freshness import read_stamp
 from phasewise.model.layout import Layout
 from phasewise.model.stack import BASELINE
-from phasewise.plan.keep import read_stamp
 from phasewise.plan.make import PlannedRun
 from phasewise.plan.split import split_plan
 from phasewise.records.errors import UserError

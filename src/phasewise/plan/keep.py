@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import msgspec
 
-from phasewise.model.freshness import Closure, digest_changed, list_changed
+from phasewise.model.freshness import RECORDS, Closure, Stamp, digest_changed, list_changed, read_stamp
 from phasewise.model.layout import Layout
 from phasewise.plan.split import split_plan
 from phasewise.records.plan import PreparePlan, VariantPlan
 from phasewise.store import digest_of, read_if_there
-
-# the records whose processes run the variant's own program
-RECORDS = ("validate.json", "measure.json")
-
-
-class Stamp(msgspec.Struct):
-    """What a record says of how it was made."""
-
-    plan: str = ""
-    loaded: dict[str, str] | None = None
-
-
-def read_stamp(path: Path) -> Stamp | None:
-    """The stamp of the record at `path`; None where there is none that can be read."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Stamp)
-    except (OSError, msgspec.DecodeError):
-        return None
 
 
 def keep_variant(plan: VariantPlan, closure: Closure, layout: Layout) -> VariantPlan:

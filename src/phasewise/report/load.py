@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from phasewise import store
+from phasewise.model.freshness import Standing, judge_run
 from phasewise.model.layout import VARIANT_NAME, Layout
 from phasewise.records.analyse import Analysis, CaseAnalysis, CaseResult, Ledger, Row, VariantAnalysis
 from phasewise.records.base import Record
@@ -56,6 +57,8 @@ class RunRecords:
     prepared: Prepared | None = None
     machine: Machine | None = None
     variants: dict[str, VariantRecords] = field(default_factory=dict)
+    # None where nothing was planned
+    standing: Standing | None = None
     # one sentence for each record that should be there and is not
     holes: tuple[str, ...] = ()
 
@@ -142,5 +145,6 @@ def read_run(root: Path, workload: str, run: str) -> RunRecords:
             )
             for name in names
         },
+        standing=judge_run(plan, root) if plan is not None else None,
         holes=tuple(holes),
     )

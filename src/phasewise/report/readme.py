@@ -6,13 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+from phasewise.model.freshness import judge_run
+from phasewise.model.layout import Layout
 from phasewise.records.base import Interval
 from phasewise.records.errors import RecordError, UserError
+from phasewise.records.plan import RunPlan
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.markdown import escape
-from phasewise.store import write_bytes
+from phasewise.store import read_if_there, write_bytes
 
+# marks a row whose records are of other files than today's
+STALE = "†"
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
 TITLES = ("Workload", "Device", "Case", "Baseline step", "Now", "Speed-up", "Floor of a claim", "Phases kept", "Report")
 
@@ -20,17 +25,36 @@ TITLES = ("Workload", "Device", "Case", "Baseline step", "Now", "Speed-up", "Flo
 def make_table(root: Path) -> str:
     """One row for each case of each reports/<workload>/full-*/summary.json, as a Markdown table."""
     rows = []
+    marked = False
     for path in sorted((root / "reports").glob("*/full-*/summary.json")):
         summary = _read(path)
         link = f"[{escape(summary['run'])}](reports/{path.parent.parent.name}/{path.parent.name}/index.md)"
         device = summary.get("environment", {}).get("name") or summary["device"]
+        mark = "" if _is_fresh(root, path.parent.parent.name, path.parent.name) else f" {STALE}"
+        marked |= bool(mark)
         for case in summary.get("cases") or [summary]:
-            rows.append((escape(summary["workload"]), escape(device), escape(case["case"]), *_numbers(case), link))
+            rows.append(
+                (escape(summary["workload"]), escape(device), escape(case["case"]), *_numbers(case), link + mark)
+            )
     if not rows:
         return "No full-size run is on record yet."
     lines = [f"| {' | '.join(TITLES)} |", "|---|---|---|---:|---:|---:|---:|---:|---|"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
+    if marked:
+        lines += [
+            "",
+            f"{STALE} measured by other code than today's, or it is not on record by which; `phasewise status` tells more.",
+        ]
     return "\n".join(lines)
+
+
+def _is_fresh(root: Path, workload: str, run: str) -> bool:
+    """Whether every record of the run is of today's files; one without records is not judged."""
+    plan = read_if_there(Layout(root).run(workload, run) / "plan.json", RunPlan)
+    if plan is None:
+        return True
+    standing = judge_run(plan, root)
+    return standing.fresh == standing.changed.keys()
 
 
 def _numbers(case: dict[str, Any]) -> tuple[str, ...]:

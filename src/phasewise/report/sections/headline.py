@@ -18,6 +18,8 @@ def tell_headline(records: RunRecords) -> Section:
         blocks += nothing("Nothing has been analysed yet: run the graph, or its analyse stage.")
     else:
         blocks.append(_lead(records.cases[0]))
+    if records.standing is not None and records.standing.changed:
+        blocks.append(Paragraph((sentences.freshness(records.standing),)))
     if len(records.cases) > 1:
         blocks.append(_cases(records))
     if records.cases and any(case.parts for case in records.cases):
