@@ -1,6 +1,8 @@
-"""The canonical inputs: tokens, targets and values of a batch, the maps, and the state that training starts from."""
+"""The canonical inputs and outputs: tokens, targets and values of a batch, the maps, and the state that training starts from."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -10,6 +12,8 @@ from phasewise_studies.lior.window import COORDINATES, ROTOR_PLANES, Sizes
 BATCH = ("tokens", "targets", "values")
 MAPS = ("projection", "lift", "rest")
 STATE = ("field", "metric", "theta", "bank_coords", "bank_states", "bank_valid", "cursor")
+# what a window reports
+REPORTED = ("lior", "curvature", "speed", "retrieved")
 # one row in this many is invalid within the filled part, as if it had been withdrawn
 WITHDRAWN_EVERY = 61
 
@@ -50,6 +54,11 @@ def draw_start(sizes: Sizes) -> dict[str, Tensor]:
         "bank_valid": valid.long(),
         "cursor": torch.tensor(sizes.filled % sizes.bank),
     }
+
+
+def name_report(raw: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What a window reports."""
+    return {name: raw[name] for name in REPORTED}
 
 
 def _normal(seed: int):

@@ -141,7 +141,7 @@ def retrieve(q: Tensor, turned: Tensor | None, memory: Memory, curvature: Tensor
     if switches.bank == "filled":
         coords, states, valid = keep_filled(coords, states, valid)
     if switches.retrieval == "triton":
-        from phasewise_studies.lior.kernels import retrieve_rows
+        from phasewise_studies.lior.kernels.retrieval import retrieve_rows
 
         count = count_filled(memory) if switches.bank == "bounded" else None
         return retrieve_rows(query, coords, states, valid, memory.metric, curvature, mix=switches.mix, count=count)

@@ -10,20 +10,21 @@ from torch import Tensor
 
 from phasewise import Program, Shape
 from phasewise_studies.lior import program
-from phasewise_studies.lior.chain import Window, make_buffers, run_open_field
-from phasewise_studies.lior.data import BATCH
+from phasewise_studies.lior.data import BATCH, name_report
 from phasewise_studies.lior.eager import Ran, update
-from phasewise_studies.lior.ends import Turned, finish, from_planes, to_planes, turn
+from phasewise_studies.lior.epilogue import finish
+from phasewise_studies.lior.product.trainer import capture_window, set_precision
+from phasewise_studies.lior.prologue import Turned, turn
 from phasewise_studies.lior.retrieval import measure_cost, weigh
 from phasewise_studies.lior.state import Memory, load_state, place_memory, read_state
 from phasewise_studies.lior.switches import CAPTURED, Switches
-from phasewise_studies.lior.trainer import capture_window, set_precision
 from phasewise_studies.lior.window import (
     BETA,
     EPS,
     NUDGE_SCALE,
     SOURCE_STEP,
     Sizes,
+    Window,
     contrast_phases,
     hop,
     laplacian,
@@ -95,6 +96,9 @@ def _open_window(
     inputs: Batch, shape: Shape, device: torch.device, retrieve: Callable[[Tensor, Tensor, Tensor], Tensor]
 ) -> Program:
     """Our field, then `retrieve(R (S,), distances (P B, K), states)` -> (S P B, d), then our updates; as one graph."""
+    from phasewise_studies.lior.kernels.buffers import from_planes, make_buffers, to_planes
+    from phasewise_studies.lior.kernels.time_parallel import run_open_field
+
     sizes, memory = read_sizes(shape), _prepare(inputs, device)
     buffers = make_buffers(memory, sizes, "float32")
 
@@ -191,6 +195,6 @@ def _wrap(window: Window, inputs: Batch, device: torch.device, *, graph: bool = 
 
     step, reason = capture_window(window.run, window, place(inputs), 3) if graph else (window.run, "")
     return Program(
-        step=step, place=place, load=window.load, state=window.state, outputs=program.name_report,
+        step=step, place=place, load=window.load, state=window.state, outputs=name_report,
         fallbacks=(reason,) if reason else (),
     )  # fmt: skip

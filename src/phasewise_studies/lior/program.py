@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 
 from phasewise import Program, Shape, Work
-from phasewise_studies.lior import reference as plain
-from phasewise_studies.lior.data import BATCH, MAPS, STATE, draw
-from phasewise_studies.lior.step import Step
+from phasewise_studies.lior.data import BATCH, draw, name_report
+from phasewise_studies.lior.product.step import Step
+from phasewise_studies.lior.product.trainer import open_trainer
+from phasewise_studies.lior.reference import reference  # noqa: F401  (the core looks for it here)
 from phasewise_studies.lior.switches import Switches
-from phasewise_studies.lior.trainer import open_trainer
 from phasewise_studies.lior.window import COORDINATES, read_sizes
 
-REPORTED = ("lior", "curvature", "speed", "retrieved")
 # the cases of 8 tokens have the same module with other sizes: to compile it again takes a minute and tells nothing
 EXPORTED = ("feedback-32", "open-32")
 
@@ -46,26 +45,6 @@ def build(switches: Switches, inputs: Mapping[str, Tensor], case: str, shape: Sh
     )
 
 
-def reference(inputs: Mapping[str, Tensor], case: str, shape: Shape, items: Tensor | None = None) -> Program:
-    """The window in float64, in plain loops."""
-    sizes = read_sizes(shape)
-    maps = {name: inputs[name] for name in MAPS}
-    held = {name: inputs[name].clone() for name in STATE}
-
-    def step(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        report, after = plain.run_window(held, maps, batch, sizes)
-        held.update(after)
-        return report
-
-    return Program(
-        step=step,
-        place=lambda batch: {name: batch[name].clone() for name in BATCH},
-        load=lambda tensors: held.update({name: tensor.clone() for name, tensor in tensors.items()}),
-        state=lambda: held,
-        outputs=name_report,
-    )
-
-
 def work(case: str, shape: Shape) -> Work:
     """One window pair: what has to be read and written once, and the products that no rearrangement avoids."""
     sizes = read_sizes(shape)
@@ -79,8 +58,3 @@ def work(case: str, shape: Shape) -> Work:
     size = 4 * (sizes.bank * (sizes.state + COORDINATES) + 4 * sizes.components * sizes.points + rows * sizes.state)
     # mixed on tensor cores in halves: the rate that bounds it is that of half precision
     return Work(items=1, flops=flops, bytes=size, working_set_bytes=size, dtype="float16", item="window pairs")
-
-
-def name_report(raw: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What a window reports."""
-    return {name: raw[name] for name in REPORTED}

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from phasewise import Program, Shape
+from phasewise_studies.lior.data import BATCH, MAPS, STATE, name_report
 from phasewise_studies.lior.window import (
     BETA,
     BLEND,
@@ -34,6 +36,7 @@ from phasewise_studies.lior.window import (
     Sizes,
     list_planes,
     memory_weight,
+    read_sizes,
 )
 
 
@@ -187,3 +190,23 @@ def closed_form_field(field: Tensor, steps: int) -> Tensor:
         factor = factor * (1 - 1j * (1 - memory_weight(step)) * DT / (2 * MASS) * symbol)
     factor = factor.reshape(x, y, *(1,) * (field.dim() - 2))
     return torch.fft.ifft2(torch.fft.fft2(field, dim=(0, 1)) * factor, dim=(0, 1))
+
+
+def reference(inputs: Mapping[str, Tensor], case: str, shape: Shape, items: Tensor | None = None) -> Program:
+    """The window in float64, in plain loops."""
+    sizes = read_sizes(shape)
+    maps = {name: inputs[name] for name in MAPS}
+    held = {name: inputs[name].clone() for name in STATE}
+
+    def step(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        report, after = run_window(held, maps, batch, sizes)
+        held.update(after)
+        return report
+
+    return Program(
+        step=step,
+        place=lambda batch: {name: batch[name].clone() for name in BATCH},
+        load=lambda tensors: held.update({name: tensor.clone() for name, tensor in tensors.items()}),
+        state=lambda: held,
+        outputs=name_report,
+    )

@@ -7,6 +7,7 @@ K bank rows, d numbers of a row's state, X = Y the grid, D x D the inner compone
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -63,6 +64,15 @@ class Sizes:
     @property
     def components(self) -> int:
         return self.inner * self.inner
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window to run, with its state under canonical names."""
+
+    run: Callable[[dict[str, Tensor]], dict[str, Tensor]]
+    state: Callable[[], dict[str, Tensor]]
+    load: Callable[[Mapping[str, Tensor]], None]
 
 
 def read_sizes(shape: Shape) -> Sizes:
@@ -142,8 +152,3 @@ def update_geometry(
 def contrast_phases(lior: Tensor) -> Tensor:
     """D from the LIoR of each phase, (P,): nudged minus free, or half of nudged minus nudged backwards."""
     return (lior[1] - lior[2]) / 2 if lior.shape[0] == 3 else lior[1] - lior[0]
-
-
-def power_of_two(size: int) -> int:
-    """The smallest power of two that is not below `size`."""
-    return 1 << max(size - 1, 0).bit_length()

@@ -6,7 +6,7 @@ import json
 
 import torch
 
-from phasewise_studies.lior.kernels import retrieve_rows
+from phasewise_studies.lior.kernels.retrieval import retrieve_rows
 from phasewise_studies.lior.retrieval import measure_cost, weigh
 from phasewise_studies.lior.tests.lior_runs import (
     FUSED,

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from phasewise_studies.lior import program
 from phasewise_studies.lior.data import BATCH
+from phasewise_studies.lior.product.trainer import Trainer, capture_window, open_trainer
 from phasewise_studies.lior.switches import CAPTURED, Switches
 from phasewise_studies.lior.tests.lior_runs import make_shape
-from phasewise_studies.lior.trainer import Trainer, capture_window, open_trainer
 from phasewise_studies.lior.window import read_sizes
 
 WARMUP = 3

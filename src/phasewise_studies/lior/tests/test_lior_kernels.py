@@ -62,9 +62,10 @@ def compile_kernel(name: str, constants: dict[str, Any], warps: int, capability:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from phasewise_studies.lior import fused, rows
+    from phasewise_studies.lior.kernels import lockstep, persistent, retrieval_triton, time_parallel, weights
 
-    kernel = getattr(rows if name.startswith("retrieve") else fused, name)
+    modules = (lockstep, persistent, retrieval_triton, time_parallel, weights)
+    kernel = next(getattr(module, name) for module in modules if hasattr(module, name))
     constants = dict(constants)
     if "OVERLAP" in kernel.arg_names:
         constants["OVERLAP"] = capability >= 90

@@ -13,8 +13,9 @@ from phasewise import Unsupported
 from phasewise.tensors import all_same_bits
 from phasewise_studies.lior import program
 from phasewise_studies.lior.eager import measure_lior
-from phasewise_studies.lior.ends import convert_states
 from phasewise_studies.lior.phases import workload
+from phasewise_studies.lior.product.trainer import is_cleanup_due
+from phasewise_studies.lior.prologue import convert_states
 from phasewise_studies.lior.retrieval import mix_in, split_half
 from phasewise_studies.lior.switches import CAPTURED, Switches
 from phasewise_studies.lior.tests.lior_runs import (
@@ -28,7 +29,6 @@ from phasewise_studies.lior.tests.lior_runs import (
     run_windows,
     worst_error,
 )
-from phasewise_studies.lior.trainer import is_cleanup_due
 
 
 class CountWaits(TorchDispatchMode):
@@ -110,7 +110,7 @@ def test_a_checkpoint_resumes_bit_for_bit() -> None:
 
 def test_the_host_gets_one_copy_of_the_metrics_a_window() -> None:
     from phasewise_studies.lior.data import BATCH
-    from phasewise_studies.lior.trainer import open_trainer
+    from phasewise_studies.lior.product.trainer import open_trainer
     from phasewise_studies.lior.window import read_sizes
 
     shape = make_shape(feedback=True)

@@ -14,7 +14,7 @@ from phasewise.validate.compare import judge
 from phasewise_studies.lior import program
 from phasewise_studies.lior.data import BATCH
 from phasewise_studies.lior.phases import workload
-from phasewise_studies.lior.settings import (
+from phasewise_studies.lior.product.settings import (
     DEVELOPMENT,
     PRODUCTION,
     PROFILING,

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from phasewise.kit.graphs import capture
+from phasewise.kit.kernels import has_kernel
 from phasewise.model.workload import Unsupported
 from phasewise_studies.lior import eager
-from phasewise_studies.lior.chain import Window, make_window
-from phasewise_studies.lior.kernels import has_kernel
 from phasewise_studies.lior.state import Memory, load_state, place_memory, read_state
 from phasewise_studies.lior.switches import Switches
-from phasewise_studies.lior.window import Sizes
+from phasewise_studies.lior.window import Sizes, Window
 
 log = logging.getLogger("phasewise.lior")
 
@@ -38,6 +37,14 @@ class Trainer:
     # (3, P): LIoR, curvature and speed of the last window, on the host once the device is done
     host: Tensor | None
     fallbacks: tuple[str, ...]
+
+
+def copy_to_host(report: dict[str, Tensor], host: Tensor | None, history: Tensor | None) -> None:
+    """The window's one copy: queued, not waited for. Progress lines, where wanted, are the second half of it."""
+    if host is not None:
+        host.copy_(torch.stack([report[name] for name in METRICS]), non_blocking=True)
+    if history is not None and "history" in report:
+        history.copy_(report["history"], non_blocking=True)
 
 
 def open_trainer(
@@ -104,11 +111,18 @@ def choose_window(
         raise Unsupported("overlap and compiled_ends belong to the fused engines, and this window is eager")
     if switches.engine == "eager":
         return plain, ()
+    mix, compiled = switches.mix, switches.compiled_ends
     if switches.engine == "persistent":
-        from phasewise_studies.lior.persistent import make_persistent_window
+        from phasewise_studies.lior.kernels.persistent import make_persistent_window
 
-        return make_persistent_window(memory, sizes, mix=switches.mix, compiled=switches.compiled_ends), ()
-    return make_window(memory, sizes, mix=switches.mix, overlap=switches.overlap, compiled=switches.compiled_ends), ()
+        return make_persistent_window(memory, sizes, mix=mix, compiled=compiled), ()
+    if switches.engine == "time-parallel":
+        from phasewise_studies.lior.kernels.time_parallel import make_time_parallel_window
+
+        return make_time_parallel_window(memory, sizes, mix=mix, compiled=compiled), ()
+    from phasewise_studies.lior.kernels.lockstep import make_lockstep_window
+
+    return make_lockstep_window(memory, sizes, mix=mix, overlap=switches.overlap, compiled=compiled), ()
 
 
 def list_missing(switches: Switches, device: torch.device) -> tuple[str, ...]:
@@ -138,14 +152,6 @@ def capture_window(
     return captured.call, captured.reason
 
 
-def copy_to_host(report: dict[str, Tensor], host: Tensor | None, history: Tensor | None) -> None:
-    """The window's one copy: queued, not waited for. Progress lines, where wanted, are the second half of it."""
-    if host is not None:
-        host.copy_(torch.stack([report[name] for name in METRICS]), non_blocking=True)
-    if history is not None and "history" in report:
-        history.copy_(report["history"], non_blocking=True)
-
-
 def set_precision() -> None:
     """Flags in both directions: float32 means float32."""
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -154,6 +160,17 @@ def set_precision() -> None:
 
 def _count_lines(switches: Switches, sizes: Sizes) -> int:
     return sizes.phases * (sizes.steps // switches.progress_every) if switches.progress_every else 0
+
+
+def is_cleanup_due(kind: str, windows: int, device: torch.device) -> bool:
+    """Every tenth window, or every fiftieth and only if over 90 % of what is reserved is in use."""
+    if device.type != "cuda":
+        return False
+    if kind == "every-10":
+        return windows % 10 == 0
+    if windows % 50:
+        return False
+    return torch.cuda.memory_allocated(device) > 0.9 * torch.cuda.memory_reserved(device)
 
 
 def _with_cleanup(
@@ -170,14 +187,3 @@ def _with_cleanup(
         return step(batch)
 
     return run
-
-
-def is_cleanup_due(kind: str, windows: int, device: torch.device) -> bool:
-    """Every tenth window, or every fiftieth and only if over 90 % of what is reserved is in use."""
-    if device.type != "cuda":
-        return False
-    if kind == "every-10":
-        return windows % 10 == 0
-    if windows % 50:
-        return False
-    return torch.cuda.memory_allocated(device) > 0.9 * torch.cuda.memory_reserved(device)

@@ -2,6 +2,9 @@
 
 A stage takes from the others only what `.cg` loads fetch, past the cache of the multiprocessor: the same code serves as three
 kernels a step and as one kernel for all steps.
+
+Axes of the tiles: a plane is flat, (points of the grid,), x before y; rows of the bank come before coordinates or components,
+tokens before rows; sums run over the axis that a comment names.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ def stencil(re, im, there, hop, GRID: tl.constexpr, POINTS: tl.constexpr):
 def add_source(re, parts, phase, component, components, blocks, source, BLOCKS: tl.constexpr):
     """re + source u, where u is the sum of what the blocks of rows put into `parts` (P, blocks, DD)."""
     block = tl.arange(0, BLOCKS)
+    # (blocks,), strided by the components
     at = parts + (phase * blocks + block) * components + component
     return re + source * tl.sum(tl.load(at, mask=block < blocks, other=0.0, cache_modifier=".cg"), 0)
 
@@ -52,6 +56,7 @@ def load_rows(coords, valid, bank, N: tl.constexpr, ROWS: tl.constexpr):
     """Scaled, rotated rows (K, N) and which of them count."""
     rows = tl.arange(0, ROWS)
     there = rows < bank
+    # (rows, coordinates)
     c = tl.load(coords + rows[:, None] * N + tl.arange(0, N)[None, :], mask=there[:, None], other=0.0)
     return c, there & (tl.load(valid + rows, mask=there, other=0) != 0)
 
@@ -60,6 +65,7 @@ def load_rows(coords, valid, bank, N: tl.constexpr, ROWS: tl.constexpr):
 def load_projection(projection, components, N: tl.constexpr, COMPONENTS: tl.constexpr):
     """W, transposed: (DD, N)."""
     column = tl.arange(0, COMPONENTS)
+    # (components, coordinates)
     at = projection + column[:, None] * N + tl.arange(0, N)[None, :]
     return tl.load(at, mask=(column < components)[:, None], other=0.0)
 
@@ -69,6 +75,7 @@ def project(w, means, components, COMPONENTS: tl.constexpr):
     """W m for m (DD,)."""
     column = tl.arange(0, COMPONENTS)
     m = tl.load(means + column, mask=column < components, other=0.0, cache_modifier=".cg")
+    # over components: (coordinates,)
     return tl.sum(w * m[:, None], 0)
 
 
@@ -82,6 +89,7 @@ def nudge(q, free, target, phase, kappa):
 @triton.jit
 def measure_distance(c, q, eps):
     """sqrt(sum_i (C_ji - q_i)^2 + eps), the differences taken directly."""
+    # (rows, coordinates), summed over coordinates
     difference = c - q[None, :]
     return tl.sqrt(tl.sum(difference * difference, 1) + eps)
 
@@ -113,6 +121,7 @@ def load_lifted(lifted, block, bank, components, ROWS: tl.constexpr, COMPONENTS:
     """A block of lifted states, (ROWS, DD) of (K, DD)."""
     rows = block * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COMPONENTS)
+    # (rows, components)
     mask = (rows < bank)[:, None] & (column < components)[None, :]
     return tl.load(lifted + rows[:, None].to(tl.int64) * components + column[None, :], mask=mask, other=0.0)
 
@@ -128,10 +137,12 @@ def spread_rows(
     column = tl.arange(0, COMPONENTS)
     pitch = 3 * bank if FORMAT == 3 else bank
     line = ((step * phases + phase) * batch + token).to(tl.int64) * pitch
+    # w: (tokens, rows)
     at = weights + line[:, None] + rows[None, :]
     mask = (token < batch)[:, None] & (rows < bank)[None, :]
     w = tl.load(at, mask=mask, other=0.0, cache_modifier=".cg").to(tl.float32)
     if FORMAT == 3:
         w += tl.load(at + bank, mask=mask, other=0.0, cache_modifier=".cg").to(tl.float32)
+    # over tokens, then over rows: (components,)
     u = tl.sum(z * (tl.sum(w, 0) / batch)[:, None], 0)
     tl.store(parts + (phase * blocks + block) * components + column, u, mask=column < components)

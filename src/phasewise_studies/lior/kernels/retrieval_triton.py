@@ -1,4 +1,7 @@
-"""Triton kernels of one step's retrieval. A row is masked by a score of -inf, never by a large cost."""
+"""Triton kernels of one step's retrieval. A row is masked by a score of -inf, never by a large cost.
+
+Axes of the tiles: tokens before rows before columns (the numbers of a state); splits are blocks of rows.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def retrieve_split_kernel(
     row_there = rows < tl.minimum(tl.load(count), bank)
     token_there = tokens < batch
     r = tl.load(curvature)
-    # sum_i g_i (C_ji - q_bi)^2, the differences taken directly
+    # sum_i g_i (C_ji - q_bi)^2, the differences taken directly: square, score and e are (tokens, rows)
     square = tl.zeros((TOKENS, ROWS), tl.float32)
     for i in tl.static_range(N):
         q = tl.load(query + tokens * N + i, mask=token_there, other=0.0)
@@ -33,6 +36,7 @@ def retrieve_split_kernel(
     # a block without a valid row has no peak
     e = tl.exp(score - tl.where(peak == float("-inf"), 0.0, peak)[:, None])
     inside = columns < width
+    # s: (rows, columns), mixed: (tokens, columns)
     s = tl.load(
         states + rows[:, None].to(tl.int64) * width + columns[None, :],
         mask=row_there[:, None] & inside[None, :],
@@ -64,6 +68,7 @@ def retrieve_combine_kernel(
     peak = tl.load(peaks + split * batch + token, mask=there, other=float("-inf"))
     share = tl.exp(peak - tl.max(peak, 0))
     total = tl.sum(share * tl.load(sums + split * batch + token, mask=there, other=0.0), 0)
+    # mixed: (splits, columns), summed over splits
     at = (split[:, None] * batch + token).to(tl.int64) * width + columns[None, :]
     mixed = tl.load(partial + at, mask=there[:, None] & (columns < width)[None, :], other=0.0)
     tl.store(y + token * width + columns, tl.sum(share[:, None] * mixed, 0) / total, mask=columns < width)

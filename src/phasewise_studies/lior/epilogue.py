@@ -1,4 +1,4 @@
-"""What a fused window does before and after its steps, in PyTorch: once a window instead of once a step.
+"""What a fused window does after its steps, in PyTorch: once a window instead of once a step.
 
 The chain of steps needs only R_t and Re(mean_xy T_t), so coordinates, speeds, LIoR and the mix of all steps are computed
 behind it, in one go.
@@ -6,12 +6,10 @@ behind it, in one go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from phasewise_studies.lior.retrieval import multiply_half, split_half
+from phasewise_studies.lior.retrieval import multiply_half
 from phasewise_studies.lior.state import Memory, write_bank
 from phasewise_studies.lior.window import (
     EPS,
@@ -22,41 +20,6 @@ from phasewise_studies.lior.window import (
     rotate_by_layers,
     update_geometry,
 )
-
-
-@dataclass(frozen=True)
-class Turned:
-    """What stays the same for a whole window: rotated, scaled by the root of the metric, and lifted."""
-
-    # (K, n), (B, n), (B, n), (DD, n)
-    coords: Tensor
-    tokens: Tensor
-    targets: Tensor
-    projection: Tensor
-    # L S^T transposed, (K, DD): the field's source of a row
-    lifted: Tensor
-    # the bank's states as the mix multiplies them, (K or 3K, d)
-    states: Tensor
-
-
-def turn(memory: Memory, batch: dict[str, Tensor], sizes: Sizes, mix: str) -> Turned:
-    """Rotate and scale everything by one small matrix: distances in the metric become plain ones."""
-    identity = torch.eye(len(memory.metric), dtype=memory.metric.dtype, device=memory.metric.device)
-    matrix = rotate_by_layers(identity, memory.theta, memory.layers) * memory.metric.sqrt()
-    parts = (memory.coords, batch["tokens"], batch["targets"], memory.projection.T)
-    turned = (torch.cat(parts) @ matrix).split([len(part) for part in parts])
-    lifted = memory.states @ memory.lift.T if sizes.feedback else memory.states
-    return Turned(*turned, lifted, convert_states(mix, memory.states))
-
-
-def convert_states(mix: str, states: Tensor) -> Tensor:
-    """States for weights in the format `mix`: as they are, in half precision, or upper, upper, lower half below each other."""
-    if mix == "float32":
-        return states
-    if mix == "split":
-        upper, lower = split_half(states)
-        return torch.cat((upper, upper, lower))
-    return states.to({"float16": torch.float16, "bfloat16": torch.bfloat16}[mix])
 
 
 def mix_weights(weights: Tensor, states: Tensor) -> Tensor:
@@ -105,15 +68,3 @@ def finish(
     field, end, rest = planes
     field.copy_(end + LAMBDA_F * (rest - end))
     return report
-
-
-def to_planes(field: Tensor) -> Tensor:
-    """(X, Y, D, D, 2) -> (2, DD, XY), so that each component is a plane of its own."""
-    x, y, d = field.shape[:3]
-    return field.permute(4, 2, 3, 0, 1).reshape(2, d * d, x * y)
-
-
-def from_planes(planes: Tensor, sizes: Sizes) -> Tensor:
-    """The way back."""
-    shape = (2, sizes.inner, sizes.inner, sizes.grid, sizes.grid)
-    return planes.reshape(shape).permute(3, 4, 1, 2, 0)

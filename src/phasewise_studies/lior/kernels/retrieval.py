@@ -5,17 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from phasewise.kit.kernels import runs_kernels
+from phasewise.kit.kernels import has_kernel
 from phasewise_studies.lior.retrieval import measure_cost, mix_in, weigh
-from phasewise_studies.lior.window import BETA, EPS, power_of_two
+from phasewise_studies.lior.window import BETA, EPS
 
 # rows and numbers of a state that one program handles: 16 x 8 programs for a bank of 2048 x 512, about one a multiprocessor
 ROWS, WIDTH = 128, 64
-
-
-def has_kernel(device: torch.device | str, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether the kernels serve tensors of this kind; False means that plain PyTorch answers."""
-    return dtype == torch.float32 and runs_kernels(device)
 
 
 def retrieve_rows(
@@ -37,23 +32,25 @@ def retrieve_rows(
     if not has_kernel(query.device, query.dtype):
         cost = measure_cost(query, coords, valid, metric, curvature)
         return mix_in(mix, weigh(cost), states)
-    from phasewise_studies.lior.rows import retrieve_combine_kernel, retrieve_split_kernel
+    import triton
+
+    from phasewise_studies.lior.kernels.retrieval_triton import retrieve_combine_kernel, retrieve_split_kernel
 
     batch, bank, width = len(query), len(coords), states.shape[1]
-    splits, tokens = -(-bank // ROWS), max(16, power_of_two(batch))
+    splits, tokens = triton.cdiv(bank, ROWS), max(16, triton.next_power_of_2(batch))
     partial = query.new_empty(splits, batch, width)
     # largest score and sum of exponentials of each token in each block
     peaks, sums = query.new_empty(2, splits, batch)
     count = torch.full((), bank, dtype=torch.int32, device=query.device) if count is None else count
     half = {"float32": 0, "float16": 1, "bfloat16": 2}[mix]
-    retrieve_split_kernel[(splits, -(-width // WIDTH))](
+    retrieve_split_kernel[(splits, triton.cdiv(width, WIDTH))](
         partial, peaks, sums, query, coords, states, valid, metric, curvature, count, batch, bank, width, BETA, EPS,
         N=coords.shape[1], TOKENS=tokens, ROWS=ROWS, WIDTH=WIDTH, HALF=half, PRECISION=_choose_precision(query.device),
         num_warps=8,
     )  # fmt: skip
     y = query.new_empty(batch, width)
-    retrieve_combine_kernel[(batch, -(-width // 128))](
-        y, partial, peaks, sums, count, splits, batch, width, ROWS=ROWS, SPLITS=power_of_two(splits), WIDTH=128,
+    retrieve_combine_kernel[(batch, triton.cdiv(width, 128))](
+        y, partial, peaks, sums, count, splits, batch, width, ROWS=ROWS, SPLITS=triton.next_power_of_2(splits), WIDTH=128,
         num_warps=4,
     )  # fmt: skip
     return y

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from phasewise.kit.kernels import has_kernel
 from phasewise.records.errors import UserError
-from phasewise_studies.lior.kernels import has_kernel
+from phasewise_studies.lior.product.trainer import Trainer, open_trainer
 from phasewise_studies.lior.switches import Switches
-from phasewise_studies.lior.trainer import Trainer, open_trainer
 from phasewise_studies.lior.window import Sizes
 
 log = logging.getLogger("phasewise.lior")
