@@ -17,11 +17,14 @@ def list_pages() -> list[Path]:
     return sorted([*STUDIES.glob("*/README.md"), *STUDIES.glob("*/notes/*.md")])
 
 
-def find_definition(source: str, name: str) -> int | None:
+def find_definition(path: Path, name: str) -> int | None:
     """Line, from 1, that defines `name`: a function, class or top-level value of Python, a function of CUDA C++; None if there is none."""
-    defined = re.compile(rf"^\s*((def|class) {name}\b|{name}(: [^=]+)? = |[\w:<>*& ]+\b{name}\()", re.MULTILINE)
-    found = defined.search(source)
-    return None if found is None else source.count("\n", 0, found.start(1)) + 1
+    python = rf"^\s*((?:async )?def|class) {name}\b|^{name}(: [^=]+)? = "
+    native = rf"^[\w:<>*& ]+\b{name}\("
+    source = path.read_text()
+    found = re.search(python if path.suffix == ".py" else native, source, re.MULTILINE)
+    # the line of the name itself: an expression may begin with the empty lines before it
+    return None if found is None else source.count("\n", 0, found.end()) + 1
 
 
 def renew(text: str, folder: Path) -> str:
@@ -32,7 +35,7 @@ def renew(text: str, folder: Path) -> str:
 
     def put_right(link: re.Match[str]) -> str:
         path = folder / link["path"]
-        line = find_definition(path.read_text(), link["name"]) if path.is_file() else None
+        line = find_definition(path, link["name"]) if path.is_file() else None
         if line is None:
             raise ValueError(f"{folder.name}: {link[0]} names nothing that {link['path']} defines")
         return f"[`{link['name']}`]({link['path']}#L{line})"

@@ -35,6 +35,7 @@ SUBCOMMANDS = {
     "profile",
     "report",
     "retry",
+    "status",
     "run",
     "try",
     "validate",

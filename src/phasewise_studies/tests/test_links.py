@@ -53,15 +53,18 @@ def test_a_link_to_a_line_leads_to_what_it_names(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "line"),
+    ("name", "source", "line"),
     [
-        ("import x\n\ndef step(a):\n    pass", 3),
-        ("class step:\n", 1),
-        ("\nstep = 3\n", 2),
-        ("step: int = 3\n", 1),
-        ("x = step()\n", None),
-        ("a\n__global__ void step(float* x)\n", 2),
+        ("a.py", "import x\n\ndef step(a):\n    pass", 3),
+        ("a.py", "class step:\n", 1),
+        ("a.py", "\nstep = 3\n", 2),
+        ("a.py", "step: int = 3\n", 1),
+        ("a.py", "def other():\n    return step(1)\n\n\ndef step(x):\n", 5),
+        ("a.py", "class A:\n    def step(self):\n", 2),
+        ("a.py", "x = step()\n", None),
+        ("a.cu", "a\n__global__ void step(float* x)\n", 2),
     ],
 )
-def test_the_line_is_that_of_the_definition(source: str, line: int | None) -> None:
-    assert find_definition(source, "step") == line
+def test_the_line_is_that_of_the_definition(tmp_path: Path, name: str, source: str, line: int | None) -> None:
+    (tmp_path / name).write_text(source)
+    assert find_definition(tmp_path / name, "step") == line
