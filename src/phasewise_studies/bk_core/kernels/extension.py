@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from phasewise_studies.bk_core import kernels
+from phasewise_studies.bk_core import reference
+from phasewise_studies.bk_core.kernels import dispatch
 
 SOURCES = Path(__file__).parent / "cuda"
 # k of a whole row, the rings of eight warps and what the driver takes must fit in 227 KB of shared memory
@@ -62,7 +63,7 @@ def _warn_once(reason: str) -> None:
 def diagonal(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor, *, causal: bool = False
 ) -> torch.Tensor:
-    """`kernels.diagonal` by the extension, for float32, couplings shared by the batch and a number z; else by `kernels`."""
+    """`dispatch.diagonal` by the extension, for float32, couplings shared by the batch and a number z; else by `dispatch`."""
     reason = why_not(a.device)
     if not reason and (a.dtype != torch.float32 or b.ndim != 1 or c.ndim != 1 or isinstance(z, torch.Tensor)):
         reason = "it takes float32, couplings shared by the batch and a number z"
@@ -70,8 +71,8 @@ def diagonal(
         reason = f"rows are longer than {LONGEST}"
     if reason:
         _warn_once(reason)
-        return kernels.diagonal(a, b, c, z, causal=causal)
-    kernels.reference.check_operands(a, b, c, z)
-    sharp = abs(z.imag) < kernels.SHARP_BELOW
+        return dispatch.diagonal(a, b, c, z, causal=causal)
+    reference.check_operands(a, b, c, z)
+    sharp = abs(z.imag) < dispatch.SHARP_BELOW
     found: torch.Tensor = build_extension().diagonal(a.contiguous(), b, c, z.real, z.imag, causal, sharp)
     return found
