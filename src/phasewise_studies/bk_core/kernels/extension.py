@@ -14,7 +14,10 @@ import torch
 from phasewise_studies.bk_core import reference
 from phasewise_studies.bk_core.kernels import dispatch
 
-SOURCES = Path(__file__).parent / "cuda"
+HERE = Path(__file__).parent
+SOURCES = HERE / "cuda"
+# all that is compiled, headers too: the plan reads these names, so that an edit of one measures the extension's variants again
+FILES = ("cuda/binding.cpp", "cuda/rows.cu", "cuda/rows.h", "cuda/rows.cuh", "cuda/chunk.cuh")
 # k of a whole row, the rings of eight warps and what the driver takes must fit in 227 KB of shared memory
 LONGEST = 16_384
 # asynchronous copies
@@ -34,7 +37,7 @@ def build_extension() -> Any:
         raise OSError("nvcc was not found (install the CUDA toolkit, or set CUDA_HOME)")
     return cpp_extension.load(
         "phasewise_bk_rows",
-        [str(SOURCES / "binding.cpp"), str(SOURCES / "rows.cu")],
+        [str(HERE / file) for file in FILES if file.endswith((".cpp", ".cu"))],
         extra_include_paths=[str(SOURCES)],
         extra_cflags=["-O2"],
         extra_cuda_cflags=["-O3"],
