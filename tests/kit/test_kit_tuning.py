@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from phasewise.kit import tuning
 from phasewise.kit.tuning import choose_fastest, time_choices
 
 
@@ -17,6 +20,18 @@ def test_a_win_within_the_noise_of_a_timer_changes_nothing():
 
 def test_a_default_that_was_not_timed_loses_to_anything():
     assert choose_fastest({"other": 5.0}, "usual") == "other"
+
+
+@pytest.mark.parametrize(("options", "seconds"), [({}, 3.0), ({"summary": min}, 1.0)])
+def test_what_counts_is_the_median_of_the_rounds_or_what_the_caller_asks_for(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Callable[..., float]], seconds: float
+):
+    def make_timer(call: Callable[[], object]) -> Callable[[], float]:
+        times = iter((9.0, 1.0, 3.0))
+        return lambda: next(times)
+
+    monkeypatch.setattr(tuning, "make_timer", make_timer)
+    assert time_choices({"usual": int, "other": int}, 3, **options) == {"usual": seconds, "other": seconds}
 
 
 @pytest.mark.gpu

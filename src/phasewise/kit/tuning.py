@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import TypeVar
 
@@ -14,14 +14,22 @@ ROUNDS = 20
 MARGIN = 0.98
 
 
-def time_choices(calls: Mapping[Choice, Callable[[], object]], rounds: int = ROUNDS) -> dict[Choice, float]:
-    """Median seconds of each call on the GPU, by choice; each round times all of them, one after the other."""
+def time_choices(
+    calls: Mapping[Choice, Callable[[], object]],
+    rounds: int = ROUNDS,
+    *,
+    summary: Callable[[Sequence[float]], float] = median,
+) -> dict[Choice, float]:
+    """Seconds of each call on the GPU, by choice; each round times all of them, one after the other.
+
+    `summary` makes one number of the rounds: the median, or `min` where others may be at work on the GPU.
+    """
     timers = {choice: make_timer(call) for choice, call in calls.items()}
     times: dict[Choice, list[float]] = {choice: [] for choice in calls}
     for _ in range(rounds):
         for choice, timer in timers.items():
             times[choice].append(timer())
-    return {choice: median(found) for choice, found in times.items()}
+    return {choice: summary(found) for choice, found in times.items()}
 
 
 def choose_fastest(times: Mapping[Choice, float], default: Choice, margin: float = MARGIN) -> Choice:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from phasewise import CheckContext, Checked, Quantity
-from phasewise_studies.bk_core.mixed import WORST_ERROR
-from phasewise_studies.bk_core.program import Z, differentiated, is_backward, is_causal
+from phasewise_studies.bk_core.mixed_precision import WORST_ERROR
+from phasewise_studies.bk_core.problem import Z, differentiated, is_backward, is_causal
 from phasewise_studies.bk_core.reference import diagonal_causal, diagonal_dense, diagonal_ratio, gradient
 
 # rounding of float32 on the bound itself

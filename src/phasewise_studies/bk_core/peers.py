@@ -14,7 +14,7 @@ import torch
 
 from phasewise import Program, Shape
 from phasewise_studies.bk_core import reference
-from phasewise_studies.bk_core.program import Z
+from phasewise_studies.bk_core.problem import Z
 
 Batch = Mapping[str, torch.Tensor]
 

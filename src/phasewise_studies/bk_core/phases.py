@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from phasewise import Case, Check, Idea, Needs, Peer, Phase, Shape, Workload
+from phasewise_studies.bk_core.goals import RISKS, TARGETS, TIERS
+from phasewise_studies.bk_core.switches import Switches
 
-from phasewise import Check, Idea, Needs, Peer, Phase, Risk, Tolerance, Workload
-from phasewise_studies.bk_core.cases import BACKWARD, CASES, FORWARD, TARGETS
-
-
-@dataclass(frozen=True)
-class Switches:
-    """Everything that a phase may change."""
-
-    # loop, compiled-loop, textbook, mixed, scan, fused or extension: the form of the recursion
-    core: str = "loop"
-    # gradients by the adjoint recursions and not by autograd
-    analytic: bool = False
-    # launches found by trying
-    tuned: bool = False
-    # record the step once, then replay it
-    graph: bool = False
-
-
+FORWARD = ("forward", "forward-batched", "causal", "documented", "documented-long")
+BACKWARD = ("backward-a", "backward-abc")
 ONE_SOLVE = "one solve of the same size: no library gives the diagonal of the inverse, which needs N of them"
 CUDA = Needs(cuda=True)
 KERNEL = Needs(cuda=True, modules=("triton",), capability=(7, 5))
+
+
+def _bandwidth(tiny: tuple[int, int] | None, *, batched: bool, export: bool = False) -> Case:
+    """A size at which bytes bound the time: 8.4 million positions; batch and length at `tiny`."""
+    return Case(
+        tiny=Shape(batch=tiny[0], length=tiny[1], batched=batched) if tiny else None,
+        small=Shape(batch=1024, length=2048, batched=batched),
+        full=Shape(batch=4096, length=2048, batched=batched),
+        inputs="resident",
+        sample_items=256,
+        export=export,
+    )
+
+
+def _latency(batch: int, length: int, tiny: Shape | None) -> Case:
+    """A size of the user's document: latency, not traffic."""
+    shape = Shape(batch=batch, length=length, batched=False)
+    return Case(tiny=tiny, small=shape, full=shape, inputs="resident", export=False)
 
 
 def environment(switches: Switches) -> dict[str, str]:
     """What must stand before anything is imported: jax takes no memory before it needs it."""
     return {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
+
+# on a CPU none of them is bound by bytes: `tiny` has one case forward and one backward
+CASES = {
+    # b and c shared by the batch: 12 bytes an element
+    "forward": _bandwidth((32, 127), batched=False, export=True),
+    # 20 bytes an element
+    "forward-batched": _bandwidth(None, batched=True),
+    # 1/d_i, which no later position can change: for language models
+    "causal": _bandwidth((8, 127), batched=False, export=True),
+    # dL/da from a and dL/dG: 16 bytes an element
+    "backward-a": _bandwidth(None, batched=False),
+    # dL/da, dL/db, dL/dc of batched couplings: 32 bytes an element
+    "backward-abc": _bandwidth((4, 63), batched=True),
+    "documented": _latency(8, 1024, Shape(batch=2, length=128, batched=False)),
+    "documented-long": _latency(16, 4096, None),
+}
 
 workload = Workload(
     summary="Diagonal of the inverse of tridiagonal matrices, (H - zI)^-1, in batches",
@@ -57,17 +77,7 @@ workload = Workload(
             keep=False,
             cases=("forward", "documented"),
             method="complex64 ratio recursion, complex128 division",
-            risks=(
-                Risk(
-                    "Rounding errors of complex64 survive where little is forgotten",
-                    probability="medium",
-                    impact="medium",
-                    symptom="errors over 1e-4 at small eta",
-                    mitigation="below eta = 0.1 the recursion is made in complex128",
-                    contingency="complex128 throughout",
-                    check="hundred-inputs",
-                ),
-            ),
+            risks=RISKS["mixed-precision"],
         ),
         Phase(
             "compile",
@@ -76,17 +86,7 @@ workload = Workload(
             expect=(3, 40),
             cases=("forward",),
             method="torch.compile of sixteen steps at a time",
-            risks=(
-                Risk(
-                    "The compiler reorders the recursion",
-                    probability="low",
-                    impact="high",
-                    symptom="errors grow with the length",
-                    mitigation="each step depends on the one before",
-                    contingency="stay with the eager loop",
-                    check="bounded",
-                ),
-            ),
+            risks=RISKS["compile"],
         ),
         Phase(
             "scan",
@@ -96,17 +96,7 @@ workload = Workload(
             keep=False,
             cases=("forward",),
             method="log-depth scan of 2 x 2 matrices",
-            risks=(
-                Risk(
-                    "Products of matrices overflow",
-                    probability="medium",
-                    impact="high",
-                    symptom="NaN from some length on",
-                    mitigation="rescale by powers of two at every level",
-                    contingency="stay with the loop",
-                    check="finite-when-long",
-                ),
-            ),
+            risks=RISKS["scan"],
         ),
         Phase(
             "triton-fused",
@@ -117,26 +107,7 @@ workload = Workload(
             cases=FORWARD,
             needs=KERNEL,
             method="one Triton pass: a warp walks along a row",
-            risks=(
-                Risk(
-                    "A tail is left unwritten",
-                    probability="medium",
-                    impact="high",
-                    symptom="wrong only at odd lengths",
-                    mitigation="masks on every load and store",
-                    contingency="fall back to the scan",
-                    check="odd-lengths",
-                ),
-                Risk(
-                    "Results change between repeats",
-                    probability="low",
-                    impact="medium",
-                    symptom="bits differ",
-                    mitigation="no atomics",
-                    contingency="fall back to the scan",
-                    check="bitwise-repeatable",
-                ),
-            ),
+            risks=RISKS["triton-fused"],
         ),
         Phase(
             "analytic-backward",
@@ -146,17 +117,7 @@ workload = Workload(
             cases=BACKWARD,
             needs=KERNEL,
             method="adjoint recursions in one Triton pass",
-            risks=(
-                Risk(
-                    "The formula is not the gradient",
-                    probability="low",
-                    impact="high",
-                    symptom="training goes uphill, as the document's hybrid gradient did",
-                    mitigation="derived as the reverse of the forward recursion, held against the dense inverse",
-                    contingency="autograd through the loop",
-                    check="true-gradient",
-                ),
-            ),
+            risks=RISKS["analytic-backward"],
         ),
         Phase(
             "autotune",
@@ -166,17 +127,7 @@ workload = Workload(
             cases=("forward", "forward-batched", "backward-a", "backward-abc"),
             needs=KERNEL,
             method="launches tried once a GPU model, kept in a file that names it",
-            risks=(
-                Risk(
-                    "A launch of another GPU is used",
-                    probability="low",
-                    impact="low",
-                    symptom="slower than the usual choice",
-                    mitigation="the file names the GPU and the kernels' hash",
-                    contingency="delete the file",
-                    by_hand="the records hold the time of both",
-                ),
-            ),
+            risks=RISKS["autotune"],
         ),
         Phase(
             "cuda-extension",
@@ -187,26 +138,7 @@ workload = Workload(
             cases=("forward", "causal"),
             needs=Needs(cuda=True, capability=(8, 0)),
             method="CUDA C++: segments arrive two ahead in shared memory, no barrier in the walk",
-            risks=(
-                Risk(
-                    "A tail is left unwritten by the extension",
-                    probability="medium",
-                    impact="high",
-                    symptom="wrong only at odd lengths",
-                    mitigation="two forms of loads and stores, by alignment",
-                    contingency="the Triton kernel",
-                    check="odd-lengths",
-                ),
-                Risk(
-                    "There is no compiler",
-                    probability="high",
-                    impact="low",
-                    symptom="a warning that says why",
-                    mitigation="the Triton kernel answers",
-                    contingency="none needed",
-                    by_hand="validation reads `fallback` and the record holds the reason",
-                ),
-            ),
+            risks=RISKS["cuda-extension"],
         ),
         Phase(
             "cuda-graph",
@@ -216,17 +148,7 @@ workload = Workload(
             cases=("documented", "documented-long"),
             needs=CUDA,
             method="one CUDA graph for each resident batch, nothing copied",
-            risks=(
-                Risk(
-                    "Replays read stale inputs",
-                    probability="medium",
-                    impact="high",
-                    symptom="the first batch's result for every batch",
-                    mitigation="a graph for each set of addresses; others launch eagerly",
-                    contingency="launch eagerly",
-                    check="second-call",
-                ),
-            ),
+            risks=RISKS["cuda-graph"],
         ),
     ),
     peers=(
@@ -253,13 +175,7 @@ workload = Workload(
         ),
         Peer("torch-associative-scan", cases=("forward",), package="torch", needs=CUDA),
     ),
-    tiers={
-        # float32 rounding through a contracting recursion, resnet_bk specification section 1.A
-        "strict": Tolerance(2e-6, 2e-7, times_baseline=8),
-        "moderate": Tolerance(1e-5, 1e-6, times_baseline=32),
-        # the document's own criterion
-        "relaxed": Tolerance(1e-4, 1e-4),
-    },
+    tiers=TIERS,
     checks=(
         Check("bounded", cases=FORWARD),
         Check("dense-inverse", when="kept", cases=FORWARD),

@@ -1,10 +1,9 @@
-"""The BK core as programs: inputs, the build of every variant, the reference and the declared work."""
+"""The BK core as programs: inputs, the build of every variant and the declared work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,35 +12,25 @@ from phasewise import Program, Shape, Work
 from phasewise.kit.graphs import capture_in_place
 from phasewise_studies.bk_core import kernels
 from phasewise_studies.bk_core import reference as plain
-from phasewise_studies.bk_core.mixed import diagonal_mixed
-from phasewise_studies.bk_core.phases import Switches
-from phasewise_studies.bk_core.portable import PortableDiagonal
-from phasewise_studies.bk_core.prepared import prepare_diagonal, prepare_gradient
-from phasewise_studies.bk_core.scan import diagonal_scan
+from phasewise_studies.bk_core.problem import (
+    H0_DIAGONAL,
+    V_MAX,
+    Z,
+    differentiated,
+    is_backward,
+    is_causal,
+    name_outputs,
+)
+from phasewise_studies.bk_core.product.portable import PortableDiagonal
+from phasewise_studies.bk_core.reference import reference
+from phasewise_studies.bk_core.switches import Switches
 
-# the shift z = E + i eta of the user's document
-Z = 1j
-# diagonal of the document's H0, and the bound of what a layer adds to it
-H0_DIAGONAL, V_MAX = -2.0, 3.0
+__all__ = ["build", "make_inputs", "reference", "work"]
+
 NO_KERNEL = "no NVIDIA GPU, the plain recursion ran instead"
 
 Batch = dict[str, Tensor]
 Core = Callable[..., Tensor]
-
-
-def is_causal(case: str) -> bool:
-    """Whether the case asks for 1/d_i."""
-    return case.startswith("causal")
-
-
-def is_backward(case: str) -> bool:
-    """Whether the case asks for gradients."""
-    return case.startswith("backward")
-
-
-def differentiated(shape: Shape) -> tuple[str, ...]:
-    """The operands that a backward case wants gradients of: couplings only where they are batched."""
-    return ("a", "b", "c") if shape.batched else ("a",)
 
 
 def make_inputs(case: str, shape: Shape, seed: int) -> Batch:
@@ -78,26 +67,9 @@ def build(switches: Switches, inputs: Batch, case: str, shape: Shape, device: to
     # the other cases would be the same files at other shapes
     module = PortableDiagonal(Z, causal=is_causal(case)) if case in ("forward", "causal") else None
     return Program(
-        step=step, place=_choose_place(switches.core == "fused", device), outputs=_name_diagonal, module=module,
+        step=step, place=_choose_place(switches.core == "fused", device), outputs=name_outputs, module=module,
         fallbacks=fallbacks,
     )  # fmt: skip
-
-
-def reference(inputs: Batch, case: str, shape: Shape, items: Tensor | None = None) -> Program:
-    """The ratio recursion or the analytic gradient in complex128, for all sequences or for the sequences `items`."""
-
-    def choose(part: Tensor) -> Tensor:
-        return part if items is None or part.dim() == 1 else part[items]
-
-    def step(placed: Batch) -> Any:
-        a, b, c = (choose(placed[name]) for name in ("a", "b", "c"))
-        if not is_backward(case):
-            return (plain.diagonal_causal if is_causal(case) else plain.diagonal_ratio)(a, b, c, Z)
-        by_a, by_k, _ = plain.gradient(a, b, c, Z, torch.view_as_complex(choose(placed["upstream"])))
-        by_all = {"grad/a": by_a, "grad/b": by_k * c, "grad/c": by_k * b}
-        return {f"grad/{name}": by_all[f"grad/{name}"] for name in differentiated(shape)}
-
-    return Program(step=step, outputs=_name_diagonal)
 
 
 def work(case: str, shape: Shape) -> Work:
@@ -118,7 +90,11 @@ def _build_backward(switches: Switches, inputs: Batch, case: str, shape: Shape, 
     """Gradients from the operands and dL/dG: the forward pass is a part of the step where autograd needs it."""
     names = differentiated(shape)
     if not switches.analytic:
-        core = diagonal_scan if switches.core == "scan" else plain.diagonal_ratio
+        core: Core = plain.diagonal_ratio
+        if switches.core == "scan":
+            from phasewise_studies.bk_core.scan import diagonal_scan
+
+            core = diagonal_scan
 
         def differentiate(placed: Batch) -> Batch:
             operands = {name: placed[name].detach().requires_grad_(name in names) for name in ("a", "b", "c")}
@@ -129,10 +105,12 @@ def _build_backward(switches: Switches, inputs: Batch, case: str, shape: Shape, 
             return {f"grad/{name}": grad for name, grad in zip(names, grads, strict=True)}
 
         return Program(step=differentiate)
+    from phasewise_studies.bk_core.kernels.prepared import prepare_gradient
+
     first = place_aligned(inputs, device)
     launch = None
     if switches.tuned and device.type == "cuda":
-        from phasewise_studies.bk_core.tuning import tune_launch
+        from phasewise_studies.bk_core.kernels.tuning import tune_launch
 
         launch = tune_launch(
             lambda tried: kernels.gradient(
@@ -166,15 +144,19 @@ def _choose_core(
     if switches.core == "textbook":
         return plain.diagonal_textbook, ()
     if switches.core == "compiled-loop":
-        from phasewise_studies.bk_core.compiled import diagonal_compiled
+        from phasewise_studies.bk_core.compiled_loop import diagonal_compiled
 
         return diagonal_compiled, ()
     if switches.core == "scan":
+        from phasewise_studies.bk_core.scan import diagonal_scan
+
         return partial(diagonal_scan, causal=causal), ()
     if switches.core == "mixed":
+        from phasewise_studies.bk_core.mixed_precision import diagonal_mixed
+
         return partial(diagonal_mixed, causal=causal), ()
     if switches.core == "extension":
-        from phasewise_studies.bk_core import extension
+        from phasewise_studies.bk_core.kernels import extension
 
         reason = extension.why_not(device)
         return partial(extension.diagonal, causal=causal), ((f"cuda-extension: {reason}",) if reason else ())
@@ -182,11 +164,13 @@ def _choose_core(
         return plain.diagonal_causal if causal else plain.diagonal_ratio, ()
     if not kernels.has_kernel(device):
         return partial(kernels.diagonal, causal=causal), (f"triton-fused: {NO_KERNEL}",)
+    from phasewise_studies.bk_core.kernels.prepared import prepare_diagonal
+
     placed = place_aligned(inputs, device)
     a, b, c = (placed[name] for name in ("a", "b", "c"))
     launch = None
     if switches.tuned and device.type == "cuda":
-        from phasewise_studies.bk_core.tuning import tune_launch
+        from phasewise_studies.bk_core.kernels.tuning import tune_launch
 
         launch = tune_launch(
             lambda tried: kernels.diagonal(a, b, c, Z, causal=causal, launch=tried),
@@ -207,7 +191,3 @@ def place_aligned(batch: Batch, device: torch.device) -> Batch:
             wide[:, :width] = rows
             placed[name] = wide[:, :width]
     return placed
-
-
-def _name_diagonal(raw: Any) -> dict[str, Tensor]:
-    return {"diagonal": raw} if isinstance(raw, Tensor) else raw

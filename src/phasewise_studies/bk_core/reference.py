@@ -8,9 +8,33 @@ so these are slow; they are kept because there is nothing in them to get wrong.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 
+from phasewise import Program, Shape
 from phasewise.records.errors import UserError
+from phasewise_studies.bk_core.problem import Z, differentiated, is_backward, is_causal, name_outputs
+
+
+def reference(
+    inputs: Mapping[str, torch.Tensor], case: str, shape: Shape, items: torch.Tensor | None = None
+) -> Program:
+    """The ratio recursion or the analytic gradient in complex128, for all sequences or for the sequences `items`."""
+
+    def choose(part: torch.Tensor) -> torch.Tensor:
+        return part if items is None or part.dim() == 1 else part[items]
+
+    def step(placed: Mapping[str, torch.Tensor]) -> Any:
+        a, b, c = (choose(placed[name]) for name in ("a", "b", "c"))
+        if not is_backward(case):
+            return (diagonal_causal if is_causal(case) else diagonal_ratio)(a, b, c, Z)
+        by_a, by_k, _ = gradient(a, b, c, Z, torch.view_as_complex(choose(placed["upstream"])))
+        by_all = {"grad/a": by_a, "grad/b": by_k * c, "grad/c": by_k * b}
+        return {f"grad/{name}": by_all[f"grad/{name}"] for name in differentiated(shape)}
+
+    return Program(step=step, outputs=name_outputs)
 
 
 def check_operands(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor) -> None:

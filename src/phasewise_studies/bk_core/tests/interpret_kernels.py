@@ -6,8 +6,9 @@ import json
 
 import torch
 
-from phasewise_studies.bk_core import kernels, prepared, reference, scan
-from phasewise_studies.bk_core.launch import Launch
+from phasewise_studies.bk_core import kernels, reference, scan
+from phasewise_studies.bk_core.kernels import prepared
+from phasewise_studies.bk_core.kernels.launch import Launch
 from phasewise_studies.bk_core.program import place_aligned
 from phasewise_studies.bk_core.tests.operands import draw_operands, relative_error
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from phasewise_studies.bk_core import extension, kernels, reference, scan
+from phasewise_studies.bk_core import kernels, reference, scan
+from phasewise_studies.bk_core.kernels import extension
 from phasewise_studies.bk_core.tests.operands import draw_operands, relative_error
 
 HERE = Path(__file__).parent

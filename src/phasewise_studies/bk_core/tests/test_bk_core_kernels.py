@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phasewise_studies.bk_core import kernels, prepared, reference, scan
-from phasewise_studies.bk_core.launch import LANES, choose_launch
+from phasewise_studies.bk_core import kernels, reference, scan
+from phasewise_studies.bk_core.kernels import prepared
+from phasewise_studies.bk_core.kernels.launch import LANES, choose_launch
 from phasewise_studies.bk_core.tests.operands import draw_operands, relative_error
 from phasewise_studies.testing import interpret_once
 
@@ -76,9 +77,9 @@ def compile_kernel(name: str, changes: dict[str, int | bool], capability: int):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from phasewise_studies.bk_core import adjoint, fused
+    from phasewise_studies.bk_core.kernels import adjoint, forward
 
-    kernel = {"forward": fused.diagonal_kernel, "gradient": adjoint.gradient_kernel}[name]
+    kernel = {"forward": forward.diagonal_kernel, "gradient": adjoint.gradient_kernel}[name]
     constants = {n: value for n, value in (DEFAULTS | changes).items() if n in kernel.arg_names}
     signature = {
         n: "constexpr" if n in constants else "i32" if n.startswith("stride") else NUMBERS.get(n, "*fp32")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phasewise_studies.bk_core import operators, reference
+from phasewise_studies.bk_core import reference
+from phasewise_studies.bk_core.product import operators
 from phasewise_studies.bk_core.tests.operands import draw_operands
 
 SHIFT = torch.tensor([0.3, 0.7], dtype=torch.float64)

@@ -12,9 +12,12 @@ import torch
 
 from phasewise import Shape
 from phasewise.model.program import CheckContext
-from phasewise_studies.bk_core import checks, portable, program, reference, tuning
-from phasewise_studies.bk_core.launch import Launch
-from phasewise_studies.bk_core.phases import Switches, workload
+from phasewise_studies.bk_core import checks, program, reference
+from phasewise_studies.bk_core.kernels import tuning
+from phasewise_studies.bk_core.kernels.launch import Launch
+from phasewise_studies.bk_core.phases import workload
+from phasewise_studies.bk_core.product import portable
+from phasewise_studies.bk_core.switches import Switches
 from phasewise_studies.bk_core.tests.operands import draw_operands, relative_error
 
 CPU = torch.device("cpu")
@@ -151,11 +154,11 @@ def test_the_tuner_keeps_what_was_fastest_and_reads_no_other_gpu_s_file(
 
         return time
 
-    monkeypatch.setattr(tuning, "make_timer", make_timer)
+    monkeypatch.setattr("phasewise.kit.tuning.make_timer", make_timer)
     best = tuning.tune_launch(lambda launch: None, "forward", 64, 2048, eta=1.0)
     assert best.chunk == 16
     count = len(tried)
-    assert count > 2 * tuning.TURNS
+    assert count > 2 * tuning.ROUNDS
     assert tuning.tune_launch(lambda launch: None, "forward", 64, 2048, eta=1.0) == best
     assert len(tried) == count
     tuning.tune_launch(lambda launch: None, "forward", 64, 2048, eta=1.0)
@@ -193,5 +196,5 @@ def test_on_a_gpu_the_last_form_is_right_and_falls_back_nowhere(
 
 def test_a_launch_that_is_no_clear_gain_is_not_taken() -> None:
     usual, other = Launch(16, 2, 128), Launch(8, 3, 256)
-    assert tuning.choose_fastest((usual, other), (1.0, 0.98)) is usual
-    assert tuning.choose_fastest((usual, other), (1.0, 0.9)) is other
+    for seconds, chosen in ((0.98, usual), (0.9, other)):
+        assert tuning.choose_fastest({usual: 1.0, other: seconds}, usual, tuning.CLEAR_GAIN) is chosen

@@ -10,8 +10,9 @@ from collections.abc import Callable
 import torch
 
 from phasewise.kit.kernels import describe_layout
-from phasewise_studies.bk_core import kernels, reference
-from phasewise_studies.bk_core.launch import Launch
+from phasewise_studies.bk_core import reference
+from phasewise_studies.bk_core.kernels import dispatch
+from phasewise_studies.bk_core.kernels.launch import Launch
 
 
 def prepare_diagonal(
@@ -27,15 +28,15 @@ def prepare_diagonal(
 
     def answer(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
         # a launch belongs to one shape
-        return kernels.diagonal(a, b, c, z, causal=causal, launch=launch if a.shape == shape else None)
+        return dispatch.diagonal(a, b, c, z, causal=causal, launch=launch if a.shape == shape else None)
 
     shape = a.shape
-    if a.numel() == 0 or not kernels.has_kernel(a.device, a.dtype):
+    if a.numel() == 0 or not dispatch.has_kernel(a.device, a.dtype):
         return answer
     reference.check_operands(a, b, c, z)
     layout = describe_layout((a, b, c))
     out = torch.empty(shape, dtype=torch.complex64, device=a.device)
-    again, size = kernels.launch_diagonal_and_keep(out, a, b, c, z, causal, launch)
+    again, size = dispatch.launch_diagonal_and_keep(out, a, b, c, z, causal, launch)
 
     def run(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
         if describe_layout((a, b, c)) != layout:
@@ -66,21 +67,21 @@ def prepare_gradient(
     def answer(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, pairs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         upstream = torch.view_as_complex(pairs.contiguous())
         own = launch if a.shape == shape else None
-        found = kernels.gradient(a, b, c, z, upstream, causal=causal, couplings=couplings, shift=False, launch=own)
+        found = dispatch.gradient(a, b, c, z, upstream, causal=causal, couplings=couplings, shift=False, launch=own)
         return tuple(part for part in found if part is not None)
 
     shape = a.shape
-    shared = kernels.is_shared(b, c)
-    if a.numel() == 0 or not kernels.has_kernel(a.device, a.dtype) or (couplings and shared):
+    shared = dispatch.is_shared(b, c)
+    if a.numel() == 0 or not dispatch.has_kernel(a.device, a.dtype) or (couplings and shared):
         return answer
     reference.check_operands(a, b, c, z)
-    cut = kernels.choose_gradient_launch(a, z) if launch is None else launch
+    cut = dispatch.choose_gradient_launch(a, z) if launch is None else launch
     layout = describe_layout((a, b, c, pairs))
 
     def make_outputs(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return kernels.make_gradients(a, b, c, cut, couplings=couplings, shift=False)
+        return dispatch.make_gradients(a, b, c, cut, couplings=couplings, shift=False)
 
-    again = kernels.launch_gradient_and_keep(make_outputs(a, b, c), pairs, a, b, c, z, causal, couplings, False, cut)
+    again = dispatch.launch_gradient_and_keep(make_outputs(a, b, c), pairs, a, b, c, z, causal, couplings, False, cut)
 
     def run(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, pairs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         if describe_layout((a, b, c, pairs)) != layout:

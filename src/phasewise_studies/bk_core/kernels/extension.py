@@ -11,9 +11,13 @@ from typing import Any
 
 import torch
 
-from phasewise_studies.bk_core import kernels
+from phasewise_studies.bk_core import reference
+from phasewise_studies.bk_core.kernels import dispatch
 
-SOURCES = Path(__file__).parent / "cuda"
+HERE = Path(__file__).parent
+SOURCES = HERE / "cuda"
+# all that is compiled, headers too: the plan reads these names, so that an edit of one measures the extension's variants again
+FILES = ("cuda/binding.cpp", "cuda/rows.cu", "cuda/rows.h", "cuda/rows.cuh", "cuda/chunk.cuh")
 # k of a whole row, the rings of eight warps and what the driver takes must fit in 227 KB of shared memory
 LONGEST = 16_384
 # asynchronous copies
@@ -33,7 +37,7 @@ def build_extension() -> Any:
         raise OSError("nvcc was not found (install the CUDA toolkit, or set CUDA_HOME)")
     return cpp_extension.load(
         "phasewise_bk_rows",
-        [str(SOURCES / "binding.cpp"), str(SOURCES / "rows.cu")],
+        [str(HERE / file) for file in FILES if file.endswith((".cpp", ".cu"))],
         extra_include_paths=[str(SOURCES)],
         extra_cflags=["-O2"],
         extra_cuda_cflags=["-O3"],
@@ -62,7 +66,7 @@ def _warn_once(reason: str) -> None:
 def diagonal(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, z: complex | torch.Tensor, *, causal: bool = False
 ) -> torch.Tensor:
-    """`kernels.diagonal` by the extension, for float32, couplings shared by the batch and a number z; else by `kernels`."""
+    """`dispatch.diagonal` by the extension, for float32, couplings shared by the batch and a number z; else by `dispatch`."""
     reason = why_not(a.device)
     if not reason and (a.dtype != torch.float32 or b.ndim != 1 or c.ndim != 1 or isinstance(z, torch.Tensor)):
         reason = "it takes float32, couplings shared by the batch and a number z"
@@ -70,8 +74,8 @@ def diagonal(
         reason = f"rows are longer than {LONGEST}"
     if reason:
         _warn_once(reason)
-        return kernels.diagonal(a, b, c, z, causal=causal)
-    kernels.reference.check_operands(a, b, c, z)
-    sharp = abs(z.imag) < kernels.SHARP_BELOW
+        return dispatch.diagonal(a, b, c, z, causal=causal)
+    reference.check_operands(a, b, c, z)
+    sharp = abs(z.imag) < dispatch.SHARP_BELOW
     found: torch.Tensor = build_extension().diagonal(a.contiguous(), b, c, z.real, z.imag, causal, sharp)
     return found

@@ -14,21 +14,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from phasewise_studies.bk_core.lanes import LANES, from_left, from_right
+from phasewise.kit.fast_math import reciprocal
+from phasewise_studies.bk_core.kernels.warp import LANES, from_left, from_right
 
 # the cure for couplings whose products would leave float32: they count as this in the bound, never in the result
 SMALLEST_COUPLING = tl.constexpr(2.0**-14)
-
-
-@triton.jit
-def reciprocal(x, PTX: tl.constexpr):
-    """1/x to 1 ulp in one instruction; plain division where there is no inline assembly (the interpreter)."""
-    if PTX:
-        return tl.inline_asm_elementwise(
-            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
-    else:
-        return 1.0 / x
 
 
 @triton.jit

@@ -1,6 +1,6 @@
 """The diagonal for files that travel: real arithmetic, fixed shapes and standard operators only.
 
-The scan of scan.py with real and imaginary parts apart: torch.export, AOTInductor and ONNX all hold it.
+The scan of ../scan.py with real and imaginary parts apart: torch.export, AOTInductor and ONNX all hold it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 // One chunk of 16 positions in a lane: its matrix, how well it forgets, and states that hop between the lanes of a warp.
-// Formulas: moebius.py.
+// Formulas: ../moebius.py.
 #pragma once
 
 constexpr int CHUNK = 16;

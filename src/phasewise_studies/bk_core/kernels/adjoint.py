@@ -6,7 +6,8 @@ runs the other way round, with the same factors f (w_i = dL/dRe G_i - i dL/dIm G
     from the right   v_i = f_i v_{i+1} - m_i (2 G_i - m_i) u_i,       dL/da_i = Re v_i,       dL/dz = -sum v_i
     dL/dk_i = Re[m_i (u_i m_i G_{i+1} - v_{i+1})],      dL/db_i = c_i dL/dk_i,      dL/dc_i = b_i dL/dk_i
 Causal, G_i = m_i: v_i = f_i v_{i+1} - m_i^2 w_i, dL/dk_i = -Re[m_i v_{i+1}]. Across a chunk both recursions are affine with
-the same slope, the product of its f. The walk, the view ahead and the exact way are those of fused.py.
+the same slope, the product of its f. The walk, the view ahead, the exact way and the axes are those of
+forward.py; w holds pairs, so that w[2 i] and w[2 i + 1] are Re and Im of dL/dG at position i.
 """
 
 from __future__ import annotations
@@ -14,15 +15,13 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from phasewise_studies.bk_core.fused import fetch_edge, load_step, split_couplings
-from phasewise_studies.bk_core.lanes import LANES, fetch, fetch_couplings, from_left, from_right, pick, put, unweave
-from phasewise_studies.bk_core.moebius import (
+from phasewise.kit.fast_math import reciprocal
+from phasewise_studies.bk_core.kernels.moebius import (
     chunk_product,
     count_affine_hops,
     count_hops,
     hop_left,
     invert,
-    reciprocal,
     run_left,
     run_right,
     spread,
@@ -30,6 +29,19 @@ from phasewise_studies.bk_core.moebius import (
     spread_affine_right,
     times,
     times_add,
+)
+from phasewise_studies.bk_core.kernels.warp import (
+    LANES,
+    fetch,
+    fetch_couplings,
+    fetch_edge,
+    from_left,
+    from_right,
+    load_step,
+    pick,
+    put,
+    split_couplings,
+    unweave,
 )
 
 

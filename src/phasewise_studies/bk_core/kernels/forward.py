@@ -12,45 +12,18 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from phasewise_studies.bk_core.lanes import LANES, fetch, fetch_couplings, from_left, from_right, pick, put, unweave
-from phasewise_studies.bk_core.moebius import (
+from phasewise.kit.fast_math import reciprocal
+from phasewise_studies.bk_core.kernels.moebius import (
     chunk_product,
     count_hops,
     hop_left,
     invert,
-    reciprocal,
     run_left,
     run_right,
     spread,
     times_add,
 )
-
-
-@triton.jit
-def fetch_edge(b, c, stride_bn, stride_cn, first, length, CHUNK: tl.constexpr):
-    """b and c of the position before a tile; 0 outside of the row."""
-    at = tl.cast(first, tl.int64) * CHUNK - 1
-    inside = (at >= 0) & (at < length - 1)
-    return tl.load(b + at * stride_bn, mask=inside, other=0.0), tl.load(c + at * stride_cn, mask=inside, other=0.0)
-
-
-@triton.jit
-def split_couplings(tile, edge, CHUNK: tl.constexpr):
-    """k_s .. k_t of each chunk from a tile of b c, and k_{s-1}; `edge` is that of the first chunk."""
-    k = unweave(tile, CHUNK)
-    left, _ = from_left((k[CHUNK - 1], k[CHUNK - 1]), (edge, edge))
-    return k, left
-
-
-@triton.jit
-def load_step(a, b, c, stride_an, stride_bn, stride_cn, energy, first, length, CHUNK: tl.constexpr):
-    """Re alpha, k and k_{s-1} of 32 chunks; 1 and 0 outside of the row."""
-    # all are asked for before any is waited for
-    raw = fetch(a, stride_an, first, length, energy + 1.0, CHUNK)
-    edge_b, edge_c = fetch_edge(b, c, stride_bn, stride_cn, first, length, CHUNK)
-    b_tile, c_tile = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
-    k, left = split_couplings(b_tile * c_tile, edge_b * edge_c, CHUNK)
-    return unweave(raw - energy, CHUNK), k, left
+from phasewise_studies.bk_core.kernels.warp import LANES, from_left, from_right, load_step, pick, put
 
 
 @triton.jit

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import astuple
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,16 @@ from typing import Any
 
 import torch
 
-from phasewise.kit.timing import make_timer
-from phasewise_studies.bk_core.launch import Launch, choose_launch
+from phasewise import kit
+from phasewise.kit.tuning import choose_fastest, time_choices
+from phasewise_studies.bk_core.kernels.launch import Launch, choose_launch
 
-# each candidate is timed so often, in turns; the smallest time counts
-TURNS = 20
+# each candidate is timed so often, in turns; the smallest time counts, since whatever else is at work only adds to it
+ROUNDS = 20
 # others may be at work on the GPU while launches are tried, so one that is no clear gain over the usual is not taken
 CLEAR_GAIN = 0.97
-KERNELS = ("fused.py", "adjoint.py", "lanes.py", "moebius.py")
+HERE, KIT = Path(__file__).parent, Path(kit.__file__).parent
+KERNELS = (HERE / "forward.py", HERE / "adjoint.py", HERE / "warp.py", HERE / "moebius.py", KIT / "fast_math.py")
 
 
 def tune_launch(
@@ -40,17 +42,10 @@ def tune_launch(
     usual, *others = list_candidates(batch, length, eta=eta, gradient=gradient)
     best = usual
     if others:
-        timers = [make_timer(partial(run, launch)) for launch in (usual, *others)]
-        turns = [[time() for time in timers] for _ in range(TURNS)]
-        best = choose_fastest((usual, *others), [min(times) for times in zip(*turns, strict=True)])
+        calls = {launch: partial(run, launch) for launch in (usual, *others)}
+        best = choose_fastest(time_choices(calls, ROUNDS, summary=min), usual, CLEAR_GAIN)
     _write(file, device, known | {key: list(astuple(best))})
     return best
-
-
-def choose_fastest(launches: Sequence[Launch], times: Sequence[float]) -> Launch:
-    """The fastest of `launches`, of which the first is the usual one, if it is a clear gain over that."""
-    time, launch = min(zip(times, launches, strict=True), key=lambda pair: pair[0])
-    return launch if time < CLEAR_GAIN * times[0] else launches[0]
 
 
 def list_candidates(batch: int, length: int, *, eta: float, gradient: bool = False) -> list[Launch]:
@@ -74,8 +69,8 @@ def _file_of(device: str) -> Path:
 
 def _hash_kernels() -> str:
     digest = hashlib.sha256()
-    for name in KERNELS:
-        digest.update((Path(__file__).parent / name).read_bytes())
+    for file in KERNELS:
+        digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""The diagonal of (H - z)^-1 by the fused Triton kernel, or by the reference where there is no kernel."""
+"""The diagonal of (H - z)^-1 and its gradient by the fused Triton kernels, or by the reference where there is no kernel."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ from dataclasses import dataclass
 
 import torch
 
-from phasewise.kit.kernels import is_interpreted, launch_and_keep, runs_kernels
+from phasewise.kit.kernels import has_kernel, is_interpreted, launch_and_keep
 from phasewise_studies.bk_core import reference
-from phasewise_studies.bk_core.launch import LANES, Launch, choose_launch
+from phasewise_studies.bk_core.kernels.launch import LANES, Launch, choose_launch
 
 # below this |Im z| little is forgotten and substitution loses digits: every program takes the exact way, in the ratio form
 SHARP_BELOW = 0.25
 # registers a thread at which 16 programs of one warp share a multiprocessor; without a limit the compiler takes 160
 REGISTERS = 128
-
-
-def has_kernel(device: torch.device | str, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether `diagonal` uses the kernel for a tensor on this device; False means the reference answers: a fallback."""
-    return dtype == torch.float32 and runs_kernels(device)
 
 
 def diagonal(
@@ -69,7 +64,7 @@ def launch_diagonal_and_keep(
     launch: Launch | None,
 ) -> tuple[Callable[..., None], tuple[int, ...]]:
     """Launch, and return how to do it again with (out, states, a, b, c, shift), and the size of the states."""
-    from phasewise_studies.bk_core import fused
+    from phasewise_studies.bk_core.kernels import forward
 
     batch, length = a.shape
     shift = _pass_shift(z, a)
@@ -78,7 +73,7 @@ def launch_diagonal_and_keep(
     chunks, parts = -(-length // launch.chunk), launch.count_parts(length)
     size = (batch, -(-chunks // LANES), 2, LANES)
     again = launch_and_keep(
-        fused.diagonal_kernel,
+        forward.diagonal_kernel,
         (batch, parts),
         (torch.view_as_real(out), torch.empty(size, dtype=torch.float32, device=a.device), a, b, c, shift.pairs),
         (shift.energy, shift.eta, length, chunks, launch.span, *a.stride(), *_strides(b), *_strides(c), shift.stride),
@@ -175,7 +170,7 @@ def launch_gradient_and_keep(
     launch: Launch,
 ) -> Callable[..., None]:
     """Launch into `make_gradients`, and return how to do it again with (*outputs, pairs, a, b, c, shift)."""
-    from phasewise_studies.bk_core import adjoint
+    from phasewise_studies.bk_core.kernels import adjoint
 
     batch, length = a.shape
     where = _pass_shift(z, a)

@@ -3,7 +3,7 @@
 // A segment is 512 positions, 16 for each lane (a chunk). Segments arrive two ahead in shared memory, and the matrix of the
 // next one is multiplied while its data is not needed yet: what lies beyond a segment's right end is seen through it.
 // Per segment: hops carry the states between lanes (shuffles), then elimination from the left, m = 1/d, and substitution
-// from the right, G_i = m_i + k_i m_i^2 G_{i+1}: one reciprocal an element. Formulas: moebius.py and fused.py.
+// from the right, G_i = m_i + k_i m_i^2 G_{i+1}: one reciprocal an element. Formulas: ../moebius.py and ../forward.py.
 //
 // Whoever includes this defines: LANE, shuffle(value, lane), sync_warp(), sync_block(), warp_max(bits), inverse(x), logarithm(x),
 // copy16/copy4(to, from, inside), commit(), wait_for_all_but<n>().

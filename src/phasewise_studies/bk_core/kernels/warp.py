@@ -1,7 +1,10 @@
-"""Triton device functions that move the data of one warp: chunks into columns and back, values between neighbours.
+"""Triton device functions that move the data of one warp: between memory and columns, and between neighbouring lanes.
 
 A program is one warp. Lane j holds chunk `first + j` of a row: CHUNK consecutive positions. Column i of a tile (32, CHUNK) is
 a tensor (32,) with position i of every chunk. A complex number is a pair of float32 tensors (32,).
+
+Axes of a tile (LANES, WIDTH): 0 is the lane, that is the chunk; 1 is the position in the chunk, or for pairs twice that, re and im
+in turns. An index [:, None] runs over lanes, [None, :] over positions.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ def unweave(tile, WIDTH: tl.constexpr):
     if WIDTH == 1:
         return (tl.reshape(tile, (LANES,)),)
     else:
+        # (lane, position) -> (lane, position // 2, even or odd); split takes the last axis apart
         even, odd = tl.split(tl.reshape(tile, (LANES, WIDTH // 2, 2)))
         evens = unweave(even, WIDTH // 2)
         odds = unweave(odd, WIDTH // 2)
@@ -30,6 +34,7 @@ def unweave(tile, WIDTH: tl.constexpr):
 @triton.jit
 def weave(columns, WIDTH: tl.constexpr):
     """WIDTH columns as (32, WIDTH), in order."""
+    # join and interleave: (lane, position // 2) of even and of odd ones -> (lane, position)
     if WIDTH == 2:
         return tl.join(columns[0], columns[1])
     else:
@@ -101,3 +106,30 @@ def from_right(pair, edge):
     after = tl.minimum(lane + 1, LANES - 1)
     re, im = tl.gather(pair[0], after, 0), tl.gather(pair[1], after, 0)
     return tl.where(lane == LANES - 1, edge[0], re), tl.where(lane == LANES - 1, edge[1], im)
+
+
+@triton.jit
+def fetch_edge(b, c, stride_bn, stride_cn, first, length, CHUNK: tl.constexpr):
+    """b and c of the position before a tile; 0 outside of the row."""
+    at = tl.cast(first, tl.int64) * CHUNK - 1
+    inside = (at >= 0) & (at < length - 1)
+    return tl.load(b + at * stride_bn, mask=inside, other=0.0), tl.load(c + at * stride_cn, mask=inside, other=0.0)
+
+
+@triton.jit
+def split_couplings(tile, edge, CHUNK: tl.constexpr):
+    """k_s .. k_t of each chunk from a tile of b c, and k_{s-1}; `edge` is that of the first chunk."""
+    k = unweave(tile, CHUNK)
+    left, _ = from_left((k[CHUNK - 1], k[CHUNK - 1]), (edge, edge))
+    return k, left
+
+
+@triton.jit
+def load_step(a, b, c, stride_an, stride_bn, stride_cn, energy, first, length, CHUNK: tl.constexpr):
+    """Re alpha, k and k_{s-1} of 32 chunks; 1 and 0 outside of the row."""
+    # all are asked for before any is waited for
+    raw = fetch(a, stride_an, first, length, energy + 1.0, CHUNK)
+    edge_b, edge_c = fetch_edge(b, c, stride_bn, stride_cn, first, length, CHUNK)
+    b_tile, c_tile = fetch_couplings(b, c, stride_bn, stride_cn, first, length, CHUNK)
+    k, left = split_couplings(b_tile * c_tile, edge_b * edge_c, CHUNK)
+    return unweave(raw - energy, CHUNK), k, left
