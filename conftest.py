@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from phasewise.bench.no_gc import no_gc
 from phasewise.environment import name_gpus
-from phasewise.run.forkserver import SERVER, start_fork_server
-from phasewise.run.garbage import no_collection
+from phasewise.workers.forkserver import SERVER, start_fork_server
 
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -45,7 +45,7 @@ def repository() -> Path:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is imported here stays: a look for garbage in it costs seconds, now and with every later look."""
-    with no_collection():
+    with no_gc():
         found = yield
     gc.freeze()
     return found

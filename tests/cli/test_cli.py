@@ -14,15 +14,15 @@ from snakemake.cli import get_argument_parser
 
 from phasewise.cli import commands, keep_bytecode
 from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
-from phasewise.cli.hold import hold_machine, parse_gpus, share_machine
 from phasewise.cli.project import load_all
 from phasewise.model.layout import Layout
 from phasewise.plan.graph import hold_lock
 from phasewise.profile.turn import take_turn
 from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement
-from phasewise.run.isolated import run_isolated
 from phasewise.store import digest_of, write, write_bytes
+from phasewise.workers.isolated import run_isolated
+from phasewise.workers.lock import lock_machine, parse_gpus, share_machine
 
 SUBCOMMANDS = {
     "analyse",
@@ -192,7 +192,7 @@ def test_two_runs_in_one_folder_are_kept_apart_and_a_dead_one_leaves_nothing(tmp
 
 def test_validations_share_the_machine_and_no_measurement_runs_beside_them(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
-    with hold_machine("h200", shared=True), hold_machine("h200", shared=True):
+    with lock_machine("h200", shared=True), lock_machine("h200", shared=True):
         other = os.open(tmp_path / "phasewise-h200.lock", os.O_RDWR)
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -209,7 +209,7 @@ def test_profiles_share_the_machine_and_have_it_to_themselves_in_turns(tmp_path,
         with take_turn(turn), turn.open("rb") as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         # a gate runs beside gates, and in no one's turn
-        gates = hold_machine("h200", shared=True), hold_machine("h200", shared=True)
+        gates = lock_machine("h200", shared=True), lock_machine("h200", shared=True)
         with gates[0], gates[1], turn.open("rb") as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with share_machine("cpu") as turn, (tmp_path / "phasewise-cpu.lock").open("rb") as machine:
@@ -222,18 +222,20 @@ def test_jobs_of_a_pool_measure_each_on_a_gpu_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
     monkeypatch.setenv("PHASEWISE_GPUS", "0,3")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    monkeypatch.setattr("phasewise.cli.hold.name_gpus", lambda entries: {entry: f"GPU-{entry}" for entry in entries})
+    monkeypatch.setattr(
+        "phasewise.workers.lock.name_gpus", lambda entries: {entry: f"GPU-{entry}" for entry in entries}
+    )
     # validations crowd on the last GPU, and leave the first to what is timed
-    with hold_machine("h200", shared=True), hold_machine("h200", shared=True):
+    with lock_machine("h200", shared=True), lock_machine("h200", shared=True):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
-        with hold_machine("h200"):
+        with lock_machine("h200"):
             assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
-    with hold_machine("h200"):
+    with lock_machine("h200"):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
         # and keep off a GPU that is being timed
-        with hold_machine("h200", shared=True):
+        with lock_machine("h200", shared=True):
             assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
-        with hold_machine("h200"):
+        with lock_machine("h200"):
             assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
             for gpu in "03":
                 other = os.open(tmp_path / f"phasewise-GPU-{gpu}.lock", os.O_RDWR)
@@ -265,7 +267,9 @@ def test_a_job_of_several_ranks_keeps_each_gpu_that_it_gets(tmp_path, monkeypatc
     monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
     monkeypatch.setenv("PHASEWISE_GPUS", "0,1,3")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    monkeypatch.setattr("phasewise.cli.hold.name_gpus", lambda entries: {entry: f"GPU-{entry}" for entry in entries})
+    monkeypatch.setattr(
+        "phasewise.workers.lock.name_gpus", lambda entries: {entry: f"GPU-{entry}" for entry in entries}
+    )
     cores = set(range(8))
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(cores))
 
@@ -274,14 +278,14 @@ def test_a_job_of_several_ranks_keeps_each_gpu_that_it_gets(tmp_path, monkeypatc
         cores.update(wanted)
 
     monkeypatch.setattr("os.sched_setaffinity", set_affinity)
-    with hold_machine("h200", ranks=2):
+    with lock_machine("h200", ranks=2):
         # two of eight for each of three GPUs
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1" and cores == {0, 1, 2, 3}
     assert cores == set(range(8))
-    with hold_machine("h200"):
+    with lock_machine("h200"):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "0" and cores == {0, 1}
         set_affinity(0, range(8))
-        with hold_machine("h200", ranks=2):
+        with lock_machine("h200", ranks=2):
             assert os.environ["CUDA_VISIBLE_DEVICES"] == "1,3" and cores == {2, 3, 4, 5}
 
         waited = []
@@ -296,12 +300,12 @@ def test_a_job_of_several_ranks_keeps_each_gpu_that_it_gets(tmp_path, monkeypatc
             waited.append(seconds)
             raise TimeoutError
 
-        monkeypatch.setattr("phasewise.cli.hold.time.sleep", find_one_left)
-        with pytest.raises(TimeoutError), hold_machine("h200", ranks=3):
+        monkeypatch.setattr("phasewise.workers.lock.time.sleep", find_one_left)
+        with pytest.raises(TimeoutError), lock_machine("h200", ranks=3):
             pass
         assert len(waited) == 1
         # a job that gave up leaves them to others
-        with hold_machine("h200", ranks=2):
+        with lock_machine("h200", ranks=2):
             assert os.environ["CUDA_VISIBLE_DEVICES"] == "1,3"
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
 
@@ -314,7 +318,7 @@ def test_a_list_of_gpus_that_is_none_is_refused(text):
 
 def test_two_runs_on_one_machine_measure_one_after_the_other(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
-    with hold_machine("h200"):
+    with lock_machine("h200"):
         other = os.open(tmp_path / "phasewise-h200.lock", os.O_RDWR)
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,14 +13,14 @@ import psutil
 import pytest
 
 from graph.projects import LIMIT_S, REPOSITORY, lend, make_project, snakemake, surroundings, unreadable
-from phasewise.run.forkserver import SERVER
+from phasewise.workers.forkserver import SERVER
 
 TEMPLATE = REPOSITORY / "src/phasewise/cli/template.py"
 FAULTY = Path(__file__).with_name("faulty.py")
 RECORD_FILES = ("prepare.json", "validate.json", "measure.json", "profile.json", "analyse.json", "summary.json")
 # a worker leaves when its pipe does
 FAREWELL_S = 30
-WORKERS = {"phasewise.run.worker", "phasewise.run.forkserver"}
+WORKERS = {"phasewise.bench.worker", "phasewise.workers.forkserver"}
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from phasewise.measure.driver import ArmDriver, Entrant
 from phasewise.measure.neighbours import Look
 from phasewise.measure.sampling import Tools
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.death import ProcessFailed
+from phasewise.workers.failure import ProcessFailed
 
 OPENING_S = 3.0
 

@@ -20,7 +20,7 @@ from phasewise.records.measure import Measurement, ScalePoint
 from phasewise.records.plan import Budget, Kind, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.store import decode, digest, encode
-from run.programs import plan_program, write_program
+from programs import plan_program, write_program
 
 FUNCTIONS = """
 import torch

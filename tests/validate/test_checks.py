@@ -11,11 +11,11 @@ import msgspec
 import pytest
 import torch
 
+from phasewise.bench.case import build_case, fill_defaults
 from phasewise.model.check import CORE_CHECKS as NAMES
 from phasewise.model.program import Program
 from phasewise.records.plan import PlannedCheck
 from phasewise.records.validate import Outcome
-from phasewise.run.case import fill_defaults, open_case
 from phasewise.validate.checks import CORE_CHECKS, MEMORY_STEPS
 from phasewise.validate.run_checks import make_context, run_checks
 from plans import make_plan
@@ -26,7 +26,7 @@ CHEATS = HERE.parent / "cheats"
 
 def check(name, source="gated.py", root=HERE, case="product", **switches):
     plan = make_plan(source, root, switches=switches, cases=(case,), checks=(name,))
-    opened = open_case(plan, case, root, ring=1)
+    opened = build_case(plan, case, root, ring=1)
     (found,) = run_checks(opened, root, clock=iter(range(10)).__next__)
     return found
 
@@ -59,7 +59,7 @@ def test_checks_of_other_cases_are_left_alone():
     plan = make_plan("gated.py", HERE, cases=("product", "resident"))
 
     plan = msgspec.structs.replace(plan, checks=(PlannedCheck(name="breaks", cases=("resident",)),))
-    assert run_checks(open_case(plan, "product", HERE, ring=1), HERE) == ()
+    assert run_checks(build_case(plan, "product", HERE, ring=1), HERE) == ()
 
 
 def test_the_names_known_at_planning_are_those_of_the_core():
@@ -94,7 +94,7 @@ def test_non_finite_outputs_are_counted_with_their_seed():
 
 def memory_of(step):
     plan = make_plan("gated.py", HERE, cases=("product",))
-    opened = open_case(plan, "product", HERE, ring=1)
+    opened = build_case(plan, "product", HERE, ring=1)
     context = make_context(opened, HERE, [])
     program = fill_defaults(Program(step=step), torch.device("cpu"))
     # the check collects garbage after every step: not that of all tests before this one

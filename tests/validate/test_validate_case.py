@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from phasewise.bench.case import build_case, build_reference
 from phasewise.records.plan import Kind
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Reason
-from phasewise.run.case import open_case, open_reference
 from phasewise.validate.case import Ancestor, compare_with_reference, sampled_items, validate_case
 from phasewise.validate.outcomes import conclude
 from phasewise.validate.trajectory import follow, load, save
@@ -98,7 +98,7 @@ def test_a_sampled_row_that_is_wrong_fails():
 
 def test_a_row_outside_the_sample_is_caught_by_the_validated_ancestor(tmp_path):
     missed = next(row for row in range(40) if gate_of_row(row) is Outcome.PASS)
-    opened = open_case(plan_of("sampled"), "sampled", HERE, ring=3)
+    opened = build_case(plan_of("sampled"), "sampled", HERE, ring=3)
     save(follow(opened, 3), tmp_path / "ancestor.pt")
     ancestor = Ancestor(variant="00-baseline", results=load(tmp_path / "ancestor.pt"))
     record = validate_case(plan_of("sampled", row=missed), "sampled", HERE, ancestor=ancestor)
@@ -110,9 +110,9 @@ def test_a_row_outside_the_sample_is_caught_by_the_validated_ancestor(tmp_path):
 
 def gate_of_row(row):
     plan = plan_of("sampled", row=row)
-    opened = open_case(plan, "sampled", HERE, ring=2)
+    opened = build_case(plan, "sampled", HERE, ring=2)
     items = sampled_items(plan, plan.cases[0], HERE, None)
-    reference = follow(open_reference(plan, "sampled", HERE, items=items, ring=2), 2)
+    reference = follow(build_reference(plan, "sampled", HERE, items=items, ring=2), 2)
     errors = compare_with_reference(follow(opened, 2), reference, items, plan.allowance, {})
     return conclude(errors, (), (), ())[0]
 

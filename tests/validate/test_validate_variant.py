@@ -11,12 +11,11 @@ import pytest
 
 from phasewise.records.validate import CaseValidation, Guard, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run import together
-from phasewise.run.rendezvous import rank_environments
 from phasewise.store import decode, digest, encode
 from phasewise.validate import validate_variant, variant
-from phasewise.validate.group import run_group
 from phasewise.validate.outcomes import failed_case
+from phasewise.workers import side_by_side as together
+from phasewise.workers.group import rank_environments, run_group
 from plans import make_baseline, make_plan
 
 HERE = Path(__file__).parent

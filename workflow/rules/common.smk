@@ -6,7 +6,7 @@ from phasewise.model.layout import Layout
 from phasewise.plan import find_machine, plan_runs, write_plans
 from phasewise.plan.graph import Graph, hold_lock
 from phasewise.records.errors import UserError
-from phasewise.run.forkserver import SERVER, start_fork_server
+from phasewise.workers.forkserver import SERVER, start_fork_server
 from phasewise.store import write_if_changed
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from phasewise.cli.hold import hold_machine
 from phasewise.cli.project import load_configuration, project_layout
 from phasewise.environment import commit, detect
 from phasewise.model.discover import load_workload
@@ -19,6 +18,7 @@ from phasewise.model.stack import default_switches
 from phasewise.records.base import Scalar
 from phasewise.records.errors import PlanError
 from phasewise.records.plan import VariantPlan
+from phasewise.workers.lock import lock_machine
 
 TEMPLATE = Path(__file__).with_name("template.py")
 CONFIG = """# What to run; the comments in the package's own workflow/config.yaml explain every key.
@@ -77,7 +77,7 @@ def try_variant(workload: str, variant: str, case: str | None, changes: tuple[st
     plans = {name: _choose(other, case) if _has(other, case) else other for name, other in plans.items()} | {
         variant: plan
     }
-    with tempfile.TemporaryDirectory() as folder, hold_machine(machine.device):
+    with tempfile.TemporaryDirectory() as folder, lock_machine(machine.device):
         found = attempt(plan, plans, planned, machine, layout, Path(folder), commit(layout.root))
     click.echo(describe_attempt(found))
     click.echo("not on record: run the graph to keep a result")

@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from phasewise.cli.budget import DEADLINE, parse_duration
-from phasewise.cli.hold import parse_gpus
 from phasewise.cli.project import load_all, load_configuration, load_run, project_layout
 from phasewise.environment import POOL, name_gpus
 from phasewise.records.errors import PlanError, UserError
@@ -20,6 +19,7 @@ from phasewise.records.measure import Measurement
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.records.verdict import Failure, Reason
+from phasewise.workers.lock import parse_gpus
 
 # reasons that may be gone the next time
 RETRIED = frozenset({Reason.CRASH, Reason.TIMEOUT, Reason.OUT_OF_MEMORY})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from phasewise.cli.hold import hold_machine
 from phasewise.cli.project import project_layout
 from phasewise.environment import detect
 from phasewise.store import write
+from phasewise.workers.lock import lock_machine
 
 
 @click.command()
@@ -21,7 +21,7 @@ def doctor(repeats: int, planted: float | None) -> None:
 
     layout = project_layout()
     machine = detect()
-    with hold_machine(machine.device):
+    with lock_machine(machine.device):
         found = examine(machine, repeats=repeats, planted=planted)
     write(found, layout.machine(machine.device).with_suffix(".doctor.json"))
     click.echo(describe_doctor(found))

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from phasewise.cli.budget import must_fit
-from phasewise.cli.hold import hold_machine
 from phasewise.cli.project import (
     load_all,
     load_configuration,
@@ -30,6 +29,7 @@ from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.store import read, write, write_bytes, write_if_changed
+from phasewise.workers.lock import lock_machine
 
 WORKLOAD = click.argument("workload")
 RUN = click.argument("run")
@@ -72,7 +72,7 @@ def prepare(workload: str | None, run: str | None, device: str | None) -> None:
         machine = detect("cpu" if device == "cpu" else "auto")
         if machine.device != device:
             raise UserError(f"--machine {device}: this machine is {machine.device}; call it on the one that is meant")
-        with hold_machine(device):
+        with lock_machine(device):
             write(prepare_machine(machine), layout.machine(device))
         return
     if workload is None or run is None:
@@ -106,7 +106,7 @@ def validate(workload: str, run: str, variant: str) -> None:
         machine=load_machine(layout, story.device).identity,
         commit=commit(layout.root),
         closure=find_closure(planned.source, layout.root),
-        hold=partial(hold_machine, story.device, ranks=planned.ranks),
+        hold=partial(lock_machine, story.device, ranks=planned.ranks),
     )
     write(record, layout.records(workload, run, variant) / "validate.json")
     write_curves(record, layout.captures(workload, run, variant))

@@ -7,7 +7,6 @@ from functools import partial
 import click
 
 from phasewise.cli.budget import must_fit
-from phasewise.cli.hold import hold_machine, share_machine
 from phasewise.cli.project import (
     load_all,
     load_captures,
@@ -26,6 +25,7 @@ from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind, VariantPlan
 from phasewise.records.validate import Validation
 from phasewise.store import write
+from phasewise.workers.lock import lock_machine, share_machine
 
 
 @click.command()
@@ -41,7 +41,7 @@ def measure(workload: str, run: str, variant: str) -> None:
     restore(layout, story)
     must_fit(f"measure {variant}", layout, planned.budget.seconds * len(planned.cases) / 2)
     machine = load_machine(layout, story.device)
-    with hold_machine(story.device, ranks=planned.ranks):
+    with lock_machine(story.device, ranks=planned.ranks):
         record = measure_variant(
             planned,
             load_all(layout, story, "plan.json", VariantPlan),
@@ -82,7 +82,7 @@ def profile(workload: str, run: str, variant: str) -> None:
         captures=layout.captures(workload, run, variant),
         commit=commit(layout.root),
         share=partial(share_machine, story.device),
-        hold=partial(hold_machine, story.device),
+        hold=partial(lock_machine, story.device),
     )
     write(record, layout.records(workload, run, variant) / "profile.json")
 
@@ -101,7 +101,7 @@ def export(workload: str, run: str, variant: str) -> None:
     restore(layout, story)
     must_fit(f"export {variant}", layout, 120 * len(planned.cases))
     gate = load_made(layout.records(workload, run, variant), "validate.json", Validation)
-    with hold_machine(story.device):
+    with lock_machine(story.device):
         record = export_variant(
             planned,
             gate,

@@ -16,6 +16,9 @@ import msgspec
 import torch
 from torch.export import ExportedProgram
 
+from phasewise.bench.case import BuiltCase, build_case
+from phasewise.bench.stepper import Bench
+from phasewise.bench.timing import spare_heap
 from phasewise.export.call import (
     Flat,
     describe,
@@ -33,9 +36,6 @@ from phasewise.export.targets import TARGETS
 from phasewise.export.targets.names import Names
 from phasewise.model.workload import Unsupported
 from phasewise.records.plan import VariantPlan
-from phasewise.run.bench import Bench
-from phasewise.run.case import OpenCase, open_case
-from phasewise.run.timing import spare_heap
 
 # the example that is captured, and two batches that it has not seen
 BATCHES = 3
@@ -46,7 +46,7 @@ PACKAGES = ("torch", "numpy", "onnx", "onnxscript", "onnxruntime", "torch-tensor
 class Eager:
     """One open case; the only state of the worker."""
 
-    opened: OpenCase
+    opened: BuiltCase
     module: Flat
     inputs: list[dict[str, torch.Tensor]]
     outputs: list[dict[str, torch.Tensor]]
@@ -55,7 +55,7 @@ class Eager:
 
 def open_eager(plan: dict[str, Any], case: str, root: str) -> Eager | None:
     """Build the case and run its module on fresh batches; None where the program has no module."""
-    opened = open_case(msgspec.convert(plan, VariantPlan), case, Path(root), ring=BATCHES)
+    opened = build_case(msgspec.convert(plan, VariantPlan), case, Path(root), ring=BATCHES)
     if opened.program.module is None:
         return None
     placed = [opened.place(index) for index in range(len(opened.batches))]

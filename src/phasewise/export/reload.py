@@ -13,14 +13,14 @@ import msgspec
 import numpy as np
 import torch
 
+from phasewise.bench.stepper import Bench
+from phasewise.bench.timing import spare_heap
 from phasewise.export.compare import compare_outputs
 from phasewise.export.serve import serve
 from phasewise.export.stopwatch import stopwatch
 from phasewise.model.discover import load_module
 from phasewise.model.workload import Unsupported
 from phasewise.records.plan import Allowance
-from phasewise.run.bench import Bench
-from phasewise.run.timing import spare_heap
 
 
 @dataclass

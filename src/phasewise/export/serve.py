@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
+from phasewise.bench.worker import die_with_parent
 from phasewise.model.workload import Unsupported
-from phasewise.run.channel import Channel
-from phasewise.run.death import describe_exception
-from phasewise.run.worker import die_with_parent
+from phasewise.workers.channel import Channel
+from phasewise.workers.failure import describe_exception
 
 
 def serve(handlers: Mapping[str, Callable[..., dict[str, Any]]], read_fd: int, write_fd: int) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from phasewise.run.bench import Bench
-from phasewise.run.timing import time_block
+from phasewise.bench.stepper import Bench
+from phasewise.bench.timing import time_block
 
 
 def stopwatch(bench: Bench, steps: int) -> float:

@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any
 
 from phasewise.records.export import ExportStatus
-from phasewise.run.death import describe_timeout
-from phasewise.run.process import Process
+from phasewise.workers.failure import describe_timeout
+from phasewise.workers.process import Process
 
 
 class Refused(Exception):

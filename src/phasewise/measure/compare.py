@@ -20,8 +20,8 @@ from phasewise.records.errors import UserError
 from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Reason
-from phasewise.run.session import Session, Target, target_function
 from phasewise.stats import RatioEstimate, p50
+from phasewise.workers.arm import ArmProcesses, Launch, launch_function
 
 Function = str | Callable[..., Any]
 
@@ -95,7 +95,7 @@ def compare(
     budget = Budget() if budget is None else budget
     prepare = "" if setup is None else name_function(setup)
     targets = {
-        name: target_function(
+        name: launch_function(
             name_function(function),
             setup=prepare,
             arguments=arguments,
@@ -152,5 +152,5 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def _starter(target: Target) -> Callable[[], Session]:
-    return lambda: Session(target)
+def _starter(launch: Launch) -> Callable[[], ArmProcesses]:
+    return lambda: ArmProcesses(launch)

@@ -22,9 +22,9 @@ from phasewise.records.errors import UserError
 from phasewise.records.machine import Doctor, Machine
 from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
-from phasewise.run.death import ProcessFailed
-from phasewise.run.session import Session, target_function
 from phasewise.stats import Conditions, RatioEstimate, aa_floor, decide_status, estimate_ratio
+from phasewise.workers.arm import ArmProcesses, launch_function
+from phasewise.workers.failure import ProcessFailed
 
 # processes of each program, and sets of a comparison: two cores have no room for more
 POOL = {"cuda": 12, "cpu": 6}
@@ -81,13 +81,13 @@ def examine(
     """
 
     def start(units: int) -> ArmDriver:
-        target = target_function(
+        target = launch_function(
             "phasewise.measure.standard:step",
             setup="phasewise.measure.standard:make",
             arguments={"units": units},
             device=machine.kind,
         )
-        return Session(target)
+        return ArmProcesses(target)
 
     try:
         return examine_with(

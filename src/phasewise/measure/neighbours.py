@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from phasewise.run.sensors import Gpu, open_gpu
+from phasewise.bench.sensors import Gpu, open_gpu
 
 STAT = Path("/proc/stat")
 # proc(5): user, nice, system, irq, softirq and steal are work; idle and iowait are not. Guests are counted in user

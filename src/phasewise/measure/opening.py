@@ -11,7 +11,7 @@ from phasewise.measure.driver import ArmDriver
 from phasewise.measure.sampling import Sampling, take_failure
 from phasewise.measure.warmup import warm_up
 from phasewise.records.verdict import Failure
-from phasewise.run.death import ProcessFailed
+from phasewise.workers.failure import ProcessFailed
 
 
 def open_set(sampling: Sampling) -> None:

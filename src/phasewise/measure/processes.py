@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from phasewise.measure.driver import ArmDriver, Entrant
-from phasewise.run.death import ProcessFailed
+from phasewise.workers.failure import ProcessFailed
 
 # of one arm at a time: each takes as much memory as torch does
 AHEAD = 3

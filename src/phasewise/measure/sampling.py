@@ -18,7 +18,7 @@ from phasewise.measure.warmup import settling_steps
 from phasewise.records.measure import CaseMeasurement, Round, Sample, Window
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.death import ProcessFailed
+from phasewise.workers.failure import ProcessFailed
 
 # single steps take about this long together: 200 of them give a 99th percentile two samples beyond it
 SINGLES_S = 2.0

@@ -17,9 +17,9 @@ from phasewise.measure.warmup import Warmed, settling_steps, warm_up
 from phasewise.model.linear import is_same_work
 from phasewise.records.measure import Arm, CaseMeasurement, ScalePoint
 from phasewise.records.plan import PlannedCase, VariantPlan
-from phasewise.run.death import ProcessFailed
-from phasewise.run.session import Session, target_case
 from phasewise.stats import yuen_interval
+from phasewise.workers.arm import ArmProcesses, launch_case
+from phasewise.workers.failure import ProcessFailed
 
 # turns of one block at each shape, at least and at most, as far as they fit into the seconds of the budget; of five the trimmed mean
 # keeps three, and three of a shared host agree by chance
@@ -38,7 +38,7 @@ def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools
     began = tools.now()
     arm = Arm(arm="variant", variant=plan.variant, switches=case.switches or plan.switches, ranks=plan.ranks)
     points = [ScalePoint(shape=shape, items=0.0, wall_s=()) for shape in case.baseline_at]
-    sessions = [Session(target_case(plan, case.case, root, shape=shape)) for shape in case.baseline_at]
+    sessions = [ArmProcesses(launch_case(plan, case.case, root, shape=shape)) for shape in case.baseline_at]
     try:
         warmed = []
         for number, session in enumerate(sessions):

@@ -24,8 +24,8 @@ from phasewise.model.freshness import Closure
 from phasewise.records.measure import Arm, CaseMeasurement, Measurement
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.session import Session, target_case
 from phasewise.store import digest
+from phasewise.workers.arm import ArmProcesses, launch_case
 
 # processes that import before anything is timed
 AHEAD_A_CORE = 2
@@ -143,14 +143,14 @@ def make_entrant(chosen: Chosen, case: PlannedCase, root: Path, *, budget_from: 
     control = budget_from.kind is Kind.CONTROL
     plan = msgspec.structs.replace(chosen.plan, budget=budget_from.budget)
     planned = next(planned for planned in plan.cases if planned.case == case.case)
-    target = target_case(plan, case.case, root)
+    target = launch_case(plan, case.case, root)
     fresh = chosen.arm == "variant" and not control
     first = replace(target, environment={**target.environment, **empty_caches(caches)}) if fresh else target
     targets = chain((first,), repeat(target))
     return Entrant(
         arm=chosen.arm,
         variant=plan.variant,
-        start=lambda: Session(next(targets)),
+        start=lambda: ArmProcesses(next(targets)),
         fresh_caches=fresh,
         switches=planned.switches or plan.switches,
         ranks=plan.ranks,

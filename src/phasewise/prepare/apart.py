@@ -15,7 +15,7 @@ from phasewise.records.errors import UserError
 from phasewise.records.plan import PreparePlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.verdict import Failure
-from phasewise.run.isolated import run_isolated
+from phasewise.workers.isolated import run_isolated
 
 # an artifact may be a model that has to be trained
 TIMEOUT_S = 3600.0

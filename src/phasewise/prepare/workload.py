@@ -6,12 +6,12 @@ import hashlib
 import time
 from pathlib import Path
 
+from phasewise.bench.functions import load_functions
 from phasewise.model.data import use_data_folder
 from phasewise.model.layout import Layout
 from phasewise.model.workload import Shape
 from phasewise.records.plan import PreparePlan
 from phasewise.records.prepare import Artifact, CaseWork, Prepared
-from phasewise.run.functions import load_functions
 
 
 def prepare_workload(plan: PreparePlan, layout: Layout) -> Prepared:

@@ -14,10 +14,10 @@ from torch.profiler import ProfilerActivity, record_function, schedule
 from torch.profiler import profile as torch_profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from phasewise.bench.case import BuiltCase, build_case
 from phasewise.profile.shape import choose_shape
 from phasewise.profile.timeline import PLACE
 from phasewise.records.plan import VariantPlan
-from phasewise.run.case import OpenCase, open_case
 
 WARMUP_STEPS = 10
 WARMUP_S = 1.0
@@ -31,7 +31,7 @@ MOST_OPERATORS = 200_000
 class Stepper:
     """Steps of an open case, with `place` inside where the case times it."""
 
-    case: OpenCase
+    case: BuiltCase
     # placed batches where they are resident
     placed: tuple[Any, ...]
 
@@ -54,12 +54,12 @@ class TooLong(Exception):
     """One step is too long to be traced."""
 
 
-def open_profiled(plan: VariantPlan, case: str, root: Path) -> OpenCase:
+def open_profiled(plan: VariantPlan, case: str, root: Path) -> BuiltCase:
     """The case at the shape that is profiled."""
-    return open_case(plan, case, root, shape=choose_shape(plan, case))
+    return build_case(plan, case, root, shape=choose_shape(plan, case))
 
 
-def make_stepper(case: OpenCase) -> Stepper:
+def make_stepper(case: BuiltCase) -> Stepper:
     """A stepper at the state that the program was built with."""
     case.restore()
     resident = case.planned.inputs == "resident"

@@ -13,6 +13,9 @@ from typing import Any
 import msgspec
 import torch
 
+from phasewise.bench.case import build_case, find_case
+from phasewise.bench.no_gc import no_gc
+from phasewise.bench.sensors import open_gpu
 from phasewise.profile.capture import (
     MOST_OPERATORS,
     Stepper,
@@ -45,9 +48,6 @@ from phasewise.records.machine import Machine, Sensors
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.profile import Capture, CaseProfile, Count, Memory, Probe
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.case import find_case, open_case
-from phasewise.run.garbage import no_collection
-from phasewise.run.sensors import open_gpu
 from phasewise.store import write_bytes
 
 # steps under the sensors are waited for this often
@@ -135,7 +135,7 @@ def profile_plain(arguments: dict[str, Any]) -> Any:
 def read_profile(case: str, captured: Captured, extra: dict[str, float] | None = None) -> CaseProfile:
     """All that is read off a trace alone."""
     trace, frames = captured.trace, captured.frames
-    with no_collection():
+    with no_gc():
         hidden = hides_kernels(trace, frames)
         count = count_events(trace, frames, extra)
         return CaseProfile(
@@ -167,7 +167,7 @@ def _take(stepper: Stepper, steps: int) -> Taken:
 
 
 def _parse(taken: Taken) -> Captured:
-    with no_collection():
+    with no_gc():
         plain = scrub_trace(decode_trace(taken.write()))
         trace = parse_trace(plain)
         frames = frame_steps(trace)
@@ -188,7 +188,7 @@ def _read(
         for planned in plan.cases
     )
     with take_turn(turn):
-        stepper = make_stepper(open_case(msgspec.structs.replace(plan, cases=cases), case, root))
+        stepper = make_stepper(build_case(msgspec.structs.replace(plan, cases=cases), case, root))
         taken = _take(stepper, choose_steps(warm_up(stepper)))
         stepper.case.program.close()
     twin = read_profile(case, _parse(taken))
@@ -198,7 +198,7 @@ def _read(
 
 
 def _keep_trace(captured: Captured, path: Path, root: Path) -> Capture:
-    with no_collection():
+    with no_gc():
         packed, left_out = pack_trace(captured.plain)
     write_bytes(packed, path)
     note = f"left out to stay small: {', '.join(left_out)}" if left_out else ""

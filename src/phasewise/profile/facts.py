@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
+from phasewise.bench.case import BuiltCase
 from phasewise.records.base import Scalar
-from phasewise.run.case import OpenCase
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def read_compiler() -> Compiler:
     )
 
 
-def describe_program(case: OpenCase) -> dict[str, Scalar]:
+def describe_program(case: BuiltCase) -> dict[str, Scalar]:
     """The program's own facts, the dtypes of its parameters, and the settings of torch that change products."""
     found: dict[str, Scalar] = dict(case.program.facts)
     if case.program.module is not None:

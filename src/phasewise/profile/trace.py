@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from phasewise.bench.no_gc import no_gc
 from phasewise.profile.intervals import Interval
-from phasewise.run.garbage import no_collection
 
 STEP = "ProfilerStep#"
 # what runs on the device
@@ -110,7 +110,7 @@ def decode_trace(content: bytes) -> dict[str, Any]:
     if content[:2] == b"\x1f\x8b":
         content = gzip.decompress(content)
     plain: dict[str, Any]
-    with no_collection():
+    with no_gc():
         try:
             plain = msgspec.json.decode(content)
         except msgspec.DecodeError:

@@ -20,9 +20,9 @@ from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.profile import Capture, CaseProfile, Profile
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.isolated import run_isolated
-from phasewise.run.together import was_too_tight
 from phasewise.store import digest, write
+from phasewise.workers.isolated import run_isolated
+from phasewise.workers.side_by_side import was_too_tight
 
 # of one case in its process: waiting for its turns, building, compiling, warming up, tracing
 TIMEOUT_S = 900.0

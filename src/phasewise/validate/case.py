@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import torch
 
+from phasewise.bench.case import BuiltCase, build_case, find_case
+from phasewise.bench.functions import load_functions
 from phasewise.model.program import Program
 from phasewise.model.workload import Unsupported
 from phasewise.records.plan import Allowance, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Guard, Outcome, TensorError
 from phasewise.records.verdict import Reason
-from phasewise.run.case import OpenCase, find_case, open_case
-from phasewise.run.functions import load_functions
 from phasewise.validate.compare import Errors, by_tensor, judge_all
 from phasewise.validate.guard_poison import memory_poisoned
 from phasewise.validate.guard_waiting import read_clock, read_threads
@@ -83,7 +83,7 @@ def sampled_items(
     def outputs() -> Named:
         if ancestor is not None:
             return ancestor.results.outputs[0]
-        opened = open_case(plan, planned.case, root, ring=1)
+        opened = build_case(plan, planned.case, root, ring=1)
         try:
             return follow(opened, 1).outputs[0]
         finally:
@@ -109,7 +109,7 @@ def _validate(
     # before the variant is built: nothing that it does can reach the reference
     reference = follow(yardstick, steps)
     yardstick.program.close()
-    opened = open_case(plan, planned.case, root, ring=steps)
+    opened = build_case(plan, planned.case, root, ring=steps)
     try:
         first = follow(opened, steps)
         trial = Trial(
@@ -152,7 +152,7 @@ def _validate(
     )
 
 
-def release(case: OpenCase) -> OpenCase:
+def release(case: BuiltCase) -> BuiltCase:
     """The case without its program, whose memory is free once the caller holds no other reference."""
     return replace(case, program=Program(step=_closed), initial={})
 

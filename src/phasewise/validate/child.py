@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from phasewise.bench.case import build_case, find_case, torch_device
+from phasewise.bench.ranks import join_ranks
 from phasewise.model.sources import name_loaded
 from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation
-from phasewise.run.case import find_case, open_case, torch_device
-from phasewise.run.ranks import join_ranks
 from phasewise.validate.case import Ancestor, count_steps, validate_case
 from phasewise.validate.trajectory import follow, load, save
 
@@ -39,7 +39,7 @@ def follow_plain(payload: dict[str, Any]) -> None:
     """Follow an ancestor, {plan, case, root}, and save its results at `file`."""
     plan = msgspec.convert(payload["plan"], VariantPlan)
     steps = count_steps(find_case(plan, payload["case"]))
-    opened = open_case(plan, payload["case"], Path(payload["root"]), ring=steps)
+    opened = build_case(plan, payload["case"], Path(payload["root"]), ring=steps)
     try:
         save(follow(opened, steps), Path(payload["file"]))
     finally:

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from phasewise.bench.case import BuiltCase, build_case
 from phasewise.records.validate import Guard
-from phasewise.run.case import OpenCase, open_case
 from phasewise.tensors import category, clone, overlaps, poison, same_bits, tensors_in
 from phasewise.validate.trial import PROGRAM_ERRORS, Trial, guard, skipped, unlike
 
@@ -92,14 +92,14 @@ def poisoned_memory(device: torch.device) -> Iterator[None]:
 
 
 def _run_poisoned(trial: Trial, root: Path) -> str:
-    case = open_case(trial.case.plan, trial.case.planned.case, root, ring=len(trial.case.batches))
+    case = build_case(trial.case.plan, trial.case.planned.case, root, ring=len(trial.case.batches))
     try:
         return _compare(case, trial)
     finally:
         case.program.close()
 
 
-def _compare(case: OpenCase, trial: Trial) -> str:
+def _compare(case: BuiltCase, trial: Trial) -> str:
     # `build` sets global flags in both directions, and may have taken this one back
     _poison_empties()
     case.restore()

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
+from phasewise.bench.case import BuiltCase, build_reference, copy_to_cpu, fill_defaults, synchronize
+from phasewise.bench.functions import load_check, make_switches
 from phasewise.model.program import CheckContext, Checked, Program
 from phasewise.records.validate import CheckResult, Outcome
-from phasewise.run.case import OpenCase, copy_to_cpu, fill_defaults, open_reference, synchronize
-from phasewise.run.functions import load_check, make_switches
 from phasewise.validate.checks import CORE_CHECKS
 from phasewise.validate.trial import PROGRAM_ERRORS
 
 
-def run_checks(case: OpenCase, root: Path, clock: Callable[[], float] = time.perf_counter) -> tuple[CheckResult, ...]:
+def run_checks(case: BuiltCase, root: Path, clock: Callable[[], float] = time.perf_counter) -> tuple[CheckResult, ...]:
     """All planned checks of this case; programs that they build are closed after each."""
     results = []
     for planned in case.plan.checks:
@@ -34,7 +34,7 @@ def run_checks(case: OpenCase, root: Path, clock: Callable[[], float] = time.per
 
 
 def run_check(
-    name: str, check: Callable[[CheckContext], Checked], case: OpenCase, root: Path, clock: Callable[[], float]
+    name: str, check: Callable[[CheckContext], Checked], case: BuiltCase, root: Path, clock: Callable[[], float]
 ) -> CheckResult:
     """One check; an error that it raises is a failure with type and message."""
     opened: list[Program] = []
@@ -59,7 +59,7 @@ def run_check(
     )
 
 
-def make_context(case: OpenCase, root: Path, opened: list[Program]) -> CheckContext:
+def make_context(case: BuiltCase, root: Path, opened: list[Program]) -> CheckContext:
     """What checks may use; every program that they build is added to `opened`."""
     functions, name, device = case.functions, case.planned.case, case.device
 
@@ -73,7 +73,7 @@ def make_context(case: OpenCase, root: Path, opened: list[Program]) -> CheckCont
         return opened[-1]
 
     def reference() -> Program:
-        opened.append(open_reference(case.plan, name, root, ring=1).program)
+        opened.append(build_reference(case.plan, name, root, ring=1).program)
         return opened[-1]
 
     def run(program: Program, batch: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from phasewise.bench.case import build_case
+from phasewise.bench.functions import load_functions
 from phasewise.records.plan import VariantPlan
-from phasewise.run.case import open_case
-from phasewise.run.functions import load_functions
 from phasewise.store import read
 
 
@@ -15,7 +15,7 @@ def step_once(file: Path, case: str, root: Path) -> None:
     """Build at the tiny shape, or at the planned one where there is none, step once and wait."""
     plan = read(file, VariantPlan)
     tiny = load_functions(plan.source, root).workload.cases[case].tiny
-    opened = open_case(plan, case, root, ring=1, shape=tiny)
+    opened = build_case(plan, case, root, ring=1, shape=tiny)
     opened.step(opened.place(0))
     opened.synchronize()
     opened.program.close()

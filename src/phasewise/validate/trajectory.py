@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from phasewise.run.case import OpenCase
+from phasewise.bench.case import BuiltCase
 
 Named = Mapping[str, torch.Tensor]
 
@@ -22,7 +22,7 @@ class Trajectory:
     state: Named | None
 
 
-def follow(case: OpenCase, steps: int) -> Trajectory:
+def follow(case: BuiltCase, steps: int) -> Trajectory:
     """Load the initial state, then place, step and read `steps` times."""
     case.restore()
     initial = case.state()

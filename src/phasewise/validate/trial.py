@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from phasewise.bench.case import BuiltCase
 from phasewise.records.plan import Allowance
 from phasewise.records.validate import Guard, Outcome
-from phasewise.run.case import OpenCase
 from phasewise.tensors import clone, difference, same_bits
 from phasewise.validate.trajectory import Named, Trajectory
 
@@ -27,7 +27,7 @@ GUARD_STEPS = 2
 class Trial:
     """One open case with its first results; guards may step it as often as they like."""
 
-    case: OpenCase
+    case: BuiltCase
     # float64; of a sample of items where the case has one
     reference: Trajectory
     first: Trajectory

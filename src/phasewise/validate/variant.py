@@ -17,12 +17,12 @@ from phasewise.model.freshness import Closure
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.isolated import run_isolated
-from phasewise.run.together import count_at_once, was_too_tight
 from phasewise.store import digest
-from phasewise.validate.group import run_group
 from phasewise.validate.outcomes import conclude, failed_case, find_validation, is_sound, skipped_case
 from phasewise.validate.sanitizer import run_sanitizer
+from phasewise.workers.group import run_group
+from phasewise.workers.isolated import run_isolated
+from phasewise.workers.side_by_side import count_at_once, was_too_tight
 
 # the float64 reference on a CPU, the variant, its guards, and its checks may each take as long as a worker
 TIMEOUTS = 4

@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
+from phasewise.bench.case import BuiltCase, build_reference, fill_defaults, make_ring, wrap_program
+from phasewise.bench.functions import Functions
 from phasewise.model.discover import load_sibling
 from phasewise.model.workload import Peer, Shape
 from phasewise.records.plan import PlannedCase, VariantPlan
-from phasewise.run.case import OpenCase, fill_defaults, make_ring, open_program, open_reference
-from phasewise.run.functions import Functions
 
 
 def open_yardstick(
     plan: VariantPlan, planned: PlannedCase, functions: Functions, root: Path, *, items: torch.Tensor | None, ring: int
-) -> OpenCase | str:
+) -> BuiltCase | str:
     """The reference to hold this variant against, or the sentence why there is none.
 
     A peer that solves a different problem is held against `<name>_reference` of `peers.py` (inputs, case, shape) in
@@ -25,14 +25,14 @@ def open_yardstick(
     """
     peer = find_peer(plan, functions)
     if peer is None or not solves_another_problem(plan, functions):
-        return open_reference(plan, planned.case, root, items=items, ring=ring)
+        return build_reference(plan, planned.case, root, items=items, ring=ring)
     own = _own_reference(functions, peer)
     if own is None:
         return f"not held against the reference: {peer.different}"
     shape, device = Shape(**planned.shape), torch.device("cpu")
     batches = make_ring(functions, planned.case, shape, plan.seed, ring)
     program = fill_defaults(own(batches[0], planned.case, shape), device, torch.float64)
-    return open_program(plan, planned, functions, program, device, batches, shape)
+    return wrap_program(plan, planned, functions, program, device, batches, shape)
 
 
 def find_peer(plan: VariantPlan, functions: Functions) -> Peer | None:

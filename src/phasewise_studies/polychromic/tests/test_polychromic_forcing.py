@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from phasewise.run.case import fill_defaults
+from phasewise.bench.case import fill_defaults
 from phasewise_studies.polychromic import checks, forcing, program
 from phasewise_studies.polychromic.generation import Generator
 from phasewise_studies.polychromic.phases import Switches, workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phasewise.run.case import fill_defaults
+from phasewise.bench.case import fill_defaults
 from phasewise_studies.polychromic import peers, program
 from phasewise_studies.polychromic.phases import workload
 from phasewise_studies.polychromic.tests.test_polychromic_program import size

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from phasewise import CheckContext, Program, Shape, Unsupported
-from phasewise.run.case import copy_to_cpu, fill_defaults
+from phasewise.bench.case import copy_to_cpu, fill_defaults
 from phasewise_studies.polychromic import checks, program, replies
 from phasewise_studies.polychromic.llama import run_layers
 from phasewise_studies.polychromic.phases import Switches, workload

@@ -9,12 +9,12 @@ import sys
 import pytest
 import torch
 
+from phasewise.bench.counting import count_work
+from phasewise.bench.stepper import Bench
 from phasewise.model.linear import more_work
 from phasewise.model.workload import Shape, Unsupported
 from phasewise.records.errors import UserError
 from phasewise.records.measure import ScalePoint
-from phasewise.run.bench import Bench
-from phasewise.run.counting import count_work
 from phasewise_studies.spectral_node import checks, compress, peers, program, quality
 from phasewise_studies.spectral_node.closed import NODES
 from phasewise_studies.spectral_node.phases import Switches, workload

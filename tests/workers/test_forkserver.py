@@ -16,12 +16,12 @@ import psutil
 import pytest
 
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.forked import Forked
-from phasewise.run.forkserver import SERVER, start_fork_server
-from phasewise.run.isolated import run_isolated
-from phasewise.run.process import Process
-from phasewise.run.session import Session, target_case
-from run.programs import plan_program, write_program
+from phasewise.workers.arm import ArmProcesses, launch_case
+from phasewise.workers.forked import Forked
+from phasewise.workers.forkserver import SERVER, start_fork_server
+from phasewise.workers.isolated import run_isolated
+from phasewise.workers.process import Process
+from programs import plan_program, write_program
 
 HELPERS = """
 import faulthandler, os, random, sys, time
@@ -122,7 +122,7 @@ def test_both_servers_end_when_the_one_that_started_them_does(helpers, tmp_path)
 
 def test_a_forked_worker_times_a_program(server, tmp_path):
     write_program(tmp_path)
-    session = Session(target_case(plan_program(), "only", tmp_path))
+    session = ArmProcesses(launch_case(plan_program(), "only", tmp_path))
     assert session.open()["items"] == 8
     assert session.block(7, settle=1)["steps"] == 7 and session.check() is True
     (pid,) = session.pids
@@ -133,7 +133,7 @@ def test_a_forked_worker_times_a_program(server, tmp_path):
 
 def test_processes_of_several_sets_are_fresh(server, tmp_path):
     write_program(tmp_path)
-    session = Session(target_case(plan_program(sets=3), "only", tmp_path))
+    session = ArmProcesses(launch_case(plan_program(sets=3), "only", tmp_path))
     assert psutil.Process(session.pids[0]).ppid() == os.getpid()
     session.close()
 
@@ -152,7 +152,7 @@ def test_deaths_are_told_apart(server, helpers, tmp_path):
 
 def test_a_worker_ends_with_the_process_that_asked_for_it(server, helpers, tmp_path):
     code = (
-        "import sys\nfrom pathlib import Path\nfrom phasewise.run.process import Process\n"
+        "import sys\nfrom pathlib import Path\nfrom phasewise.workers.process import Process\n"
         "process = Process(environment={}, folder=Path.cwd())\n"
         f"process.send('call', target='{helpers}:sleep', payload=None, memory_bytes=None)\n"
         "print(process.pid, flush=True)\nsys.stdin.read()\n"

@@ -13,23 +13,23 @@ from typing import Any
 import msgspec
 import torch
 
+from phasewise.bench.case import build_case, find_case, torch_device
+from phasewise.bench.counting import count_work
+from phasewise.bench.memory import MemoryWatch, limit_memory, watch_memory
+from phasewise.bench.ranks import Ranks, join_ranks
+from phasewise.bench.sensors import Gpu, open_gpu
+from phasewise.bench.stepper import Bench, bench_case, bench_function, make_flush
+from phasewise.bench.threads import share_cores
+from phasewise.bench.timing import measure_energy, spare_heap, time_block, time_placing, time_singles, wait_for
 from phasewise.model.sources import name_loaded
 from phasewise.model.workload import Shape
 from phasewise.records.plan import VariantPlan
-from phasewise.run.bench import Bench, bench_case, bench_function, make_flush
-from phasewise.run.case import find_case, open_case, torch_device
-from phasewise.run.cores import share_cores
-from phasewise.run.counting import count_work
-from phasewise.run.memory import MemoryWatch, limit_memory, watch_memory
-from phasewise.run.ranks import Ranks, join_ranks
-from phasewise.run.sensors import Gpu, open_gpu
-from phasewise.run.timing import measure_energy, spare_heap, time_block, time_placing, time_singles, wait_for
 
 Outputs = Mapping[str, torch.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class WorkerState:
     """A bench that has made its first step."""
 
     bench: Bench
@@ -60,14 +60,14 @@ class Opened:
 
 def open_planned(
     plan: dict[str, Any], case: str, root: str, shape: dict[str, Any] | None, beside: int = 0
-) -> tuple[Held, Opened]:
+) -> tuple[WorkerState, Opened]:
     """Build a variant in one case and make its first step, while `beside` others do so."""
     planned = msgspec.convert(plan, VariantPlan)
     wanted = find_case(planned, case)
     device = torch_device(planned.device)
 
     def build() -> Bench:
-        opened = open_case(planned, case, Path(root), shape=None if shape is None else Shape(**shape))
+        opened = build_case(planned, case, Path(root), shape=None if shape is None else Shape(**shape))
         return bench_case(opened)
 
     return _open(
@@ -83,7 +83,7 @@ def open_planned(
 
 def open_function(
     target: str, setup: str, arguments: dict[str, Any], device: str, memory_bytes: int | None, beside: int = 0
-) -> tuple[Held, Opened]:
+) -> tuple[WorkerState, Opened]:
     """Load a function and call it once, while `beside` others do so."""
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     return _open(
@@ -95,27 +95,27 @@ def open_function(
     )
 
 
-def run_block(held: Held, steps: int, settle: int) -> dict[str, Any]:
+def run_block(held: WorkerState, steps: int, settle: int) -> dict[str, Any]:
     """Time a block from the initial state."""
     return vars_of(time_block(held.bench, steps, settle=settle, barrier=held.ranks.barrier, gpu=held.gpu))
 
 
-def run_singles(held: Held, count: int) -> list[float]:
+def run_singles(held: WorkerState, count: int) -> list[float]:
     """Time single steps."""
     return time_singles(held.bench, count, held.ranks.barrier)
 
 
-def run_placing(held: Held, count: int) -> list[float]:
+def run_placing(held: WorkerState, count: int) -> list[float]:
     """Time the placing of a batch."""
     return time_placing(held.bench, count)
 
 
-def run_energy(held: Held, steps: int) -> tuple[float, float] | None:
+def run_energy(held: WorkerState, steps: int) -> tuple[float, float] | None:
     """Seconds and joules of a window of steps."""
     return None if held.gpu is None else measure_energy(held.bench, steps, held.gpu, held.ranks.barrier)
 
 
-def check_outputs(held: Held) -> bool | None:
+def check_outputs(held: WorkerState) -> bool | None:
     """Whether batch 0 still gives what it gave right after the build; None where there is nothing to compare."""
     if held.first is None or held.bench.outputs is None:
         return None
@@ -126,17 +126,17 @@ def check_outputs(held: Held) -> bool | None:
     )
 
 
-def count_step(held: Held) -> dict[str, Any]:
+def count_step(held: WorkerState) -> dict[str, Any]:
     """Operators and elements of one step from the initial state."""
     return vars_of(count_work(held.bench))
 
 
-def read_memory(held: Held) -> dict[str, Any]:
+def read_memory(held: WorkerState) -> dict[str, Any]:
     """The peak since before the build."""
     return vars_of(held.memory.peak())
 
 
-def name_files(held: Held) -> list[str]:
+def name_files(held: WorkerState) -> list[str]:
     """Names of the files that this process has loaded of the workload and the kit."""
     return name_loaded(sys.modules)
 
@@ -162,7 +162,7 @@ def _open(
     weak: bool = False,
     cold: bool = False,
     beside: int = 0,
-) -> tuple[Held, Opened]:
+) -> tuple[WorkerState, Opened]:
     ranks = join_ranks(device)
     if device.type == "cuda":
         torch.cuda.init()
@@ -187,7 +187,9 @@ def _open(
     spare_heap()
     if bench.foreign:
         memory = replace(memory, foreign=True)
-    held = Held(bench=bench, ranks=ranks, gpu=gpu, memory=memory, first=first, rtol=tolerance[0], atol=tolerance[1])
+    held = WorkerState(
+        bench=bench, ranks=ranks, gpu=gpu, memory=memory, first=first, rtol=tolerance[0], atol=tolerance[1]
+    )
     opened = Opened(
         build_s=built - start,
         first_step_s=stepped - built,

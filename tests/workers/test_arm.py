@@ -8,15 +8,15 @@ import pytest
 
 from phasewise.records.plan import VariantPlan
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.death import ProcessFailed
-from phasewise.run.isolated import run_isolated
-from phasewise.run.session import Session, target_case
-from run.programs import plan_program, write_program
+from phasewise.workers.arm import ArmProcesses, launch_case
+from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.isolated import run_isolated
+from programs import plan_program, write_program
 
 
-def open_session(folder: Path, plan: VariantPlan) -> Session:
+def open_session(folder: Path, plan: VariantPlan) -> ArmProcesses:
     write_program(folder)
-    return Session(target_case(plan, "only", folder))
+    return ArmProcesses(launch_case(plan, "only", folder))
 
 
 def fail(folder: Path, plan: VariantPlan) -> Failure:

@@ -7,7 +7,7 @@ fresh, therefore, and so does what has an environment that torch reads when it i
 A profile worker needs twice as long once more, for what torch.profiler and torch-tb-profiler import. A second server has these, a
 child of the first; what is timed comes from the first.
 
-`python -m phasewise.run.forkserver LISTENER_FD TOOLED_LISTENER_FD` serves until its stdin ends, and with it what it forked. Neither
+`python -m phasewise.workers.forkserver LISTENER_FD TOOLED_LISTENER_FD` serves until its stdin ends, and with it what it forked. Neither
 server imports torch before its first request.
 """
 
@@ -30,8 +30,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from phasewise.run import worker
-from phasewise.run.garbage import no_collection
+from phasewise.bench import worker
+from phasewise.bench.no_gc import no_gc
 
 # where the server listens, for the processes of this run
 SERVER = "PHASEWISE_FORK_SERVER"
@@ -52,7 +52,7 @@ def start_fork_server() -> int:
     with _listen(path) as plain, _listen(path + TOOLED) as tooled:
         listeners = plain.fileno(), tooled.fileno()
         subprocess.Popen(
-            [sys.executable, "-m", "phasewise.run.forkserver", *map(str, listeners)],
+            [sys.executable, "-m", "phasewise.workers.forkserver", *map(str, listeners)],
             stdin=until,
             stdout=subprocess.DEVNULL,
             pass_fds=listeners,
@@ -183,10 +183,10 @@ class Server:
 
 def _import(tools: Sequence[str]) -> None:
     """What every worker needs, and no collection that would write to all of its pages in each child."""
-    if "phasewise.run.held" in sys.modules:
+    if "phasewise.bench.commands" in sys.modules:
         return
-    with no_collection():
-        import phasewise.run.held  # noqa: F401
+    with no_gc():
+        import phasewise.bench.commands  # noqa: F401
 
         for name in tools:
             with contextlib.suppress(ImportError):

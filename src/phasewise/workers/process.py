@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.channel import Channel
-from phasewise.run.death import ProcessFailed, describe_exit, describe_timeout
-from phasewise.run.forked import Forked, fork_worker
+from phasewise.workers.channel import Channel
+from phasewise.workers.failure import ProcessFailed, describe_exit, describe_timeout
+from phasewise.workers.forked import Forked, fork_worker
 
 # an interpreter that crashes says where
 FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
@@ -45,7 +45,7 @@ class Process:
         folder: Path,
         fresh: bool = False,
         tooled: bool = False,
-        module: str = "phasewise.run.worker",
+        module: str = "phasewise.bench.worker",
     ) -> None:
         # a regular file: a worker that writes much to stderr never blocks on us
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115

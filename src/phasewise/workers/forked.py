@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from phasewise.run.forkserver import SERVER, TOOLED
+from phasewise.workers.forkserver import SERVER, TOOLED
 
 # the server may have to import torch first
 PATIENCE_S = 60.0

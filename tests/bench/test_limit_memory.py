@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from phasewise.run.memory import limit_memory
+from phasewise.bench.memory import limit_memory
 
 
 @pytest.mark.parametrize(("device", "number"), [("cuda", None), ("cuda:1", 1)])

@@ -1,6 +1,6 @@
 """A process that builds one variant, or loads one function, and does what it is asked over two pipes.
 
-`python -m phasewise.run.worker READ_FD WRITE_FD`. A command is a line `{"command": name, ...arguments}`, its answer a
+`python -m phasewise.bench.worker READ_FD WRITE_FD`. A command is a line `{"command": name, ...arguments}`, its answer a
 line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends.
 """
 
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from phasewise.run.channel import Channel
-from phasewise.run.death import describe_exception
-from phasewise.run.garbage import no_collection
-from phasewise.run.target import load_target
+from phasewise.bench.import_function import import_function
+from phasewise.bench.no_gc import no_gc
+from phasewise.workers.channel import Channel
+from phasewise.workers.failure import describe_exception
 
 # prctl(2)
 PR_SET_PDEATHSIG = 1
@@ -37,8 +37,8 @@ def main(read_fd: int, write_fd: int) -> None:
     message = channel.receive()
     if message is not None and message["command"] == "import":
         # the slow part of a start, done while the processes of other arms do theirs
-        with no_collection():
-            import phasewise.run.held  # noqa: F401
+        with no_gc():
+            import phasewise.bench.commands  # noqa: F401
         channel.send({"answer": None})
 
         message = channel.receive()
@@ -53,7 +53,7 @@ def main(read_fd: int, write_fd: int) -> None:
 def _serve_bench(channel: Channel, opening: dict[str, Any]) -> None:
     """Open what the first message says, then time it until told to close."""
     # here, since a call may want to do without torch
-    from phasewise.run import held as commands
+    from phasewise.bench import commands as commands
 
     if "target" in opening:
         held, opened = commands.open_function(**opening)
@@ -83,11 +83,11 @@ def _call(target: str, payload: Any, memory_bytes: int | None) -> Any:
     if memory_bytes is not None:
         import torch
 
-        from phasewise.run.memory import limit_memory
+        from phasewise.bench.memory import limit_memory
 
         limit_memory(memory_bytes, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    with no_collection():
-        function = load_target(target)
+    with no_gc():
+        function = import_function(target)
     return function(payload)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from phasewise.run.bench import Bench
-from phasewise.run.counting import count_work
+from phasewise.bench.counting import count_work
+from phasewise.bench.stepper import Bench
 
 
 def count(step) -> tuple[int, int]:

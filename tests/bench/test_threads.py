@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from phasewise.run.cores import share_cores
+from phasewise.bench.threads import share_cores
 
 
 @pytest.fixture(autouse=True)

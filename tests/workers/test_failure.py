@@ -6,8 +6,8 @@ import signal
 from pathlib import Path
 
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run.death import describe_exit
-from phasewise.run.isolated import run_isolated
+from phasewise.workers.failure import describe_exit
+from phasewise.workers.isolated import run_isolated
 
 CRASHING = """
 import ctypes

@@ -10,8 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from phasewise.run.bench import Bench
-from phasewise.run.timing import wait_for
+from phasewise.bench.stepper import Bench
+from phasewise.bench.timing import wait_for
 
 
 @dataclass(frozen=True, kw_only=True)

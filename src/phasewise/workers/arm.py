@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from phasewise.records.plan import VariantPlan
-from phasewise.run.process import Process, receive_all
-from phasewise.run.rendezvous import rank_environments
+from phasewise.workers.group import rank_environments
+from phasewise.workers.process import Process, receive_all
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class Launch:
     """What a worker opens, and the processes that it takes."""
 
     # the arguments of `open`: a plan and a case, or a function
@@ -28,9 +28,9 @@ class Target:
     timeout_s: float = 600.0
 
 
-def target_case(plan: VariantPlan, case: str, root: Path, *, shape: Mapping[str, Any] | None = None) -> Target:
+def launch_case(plan: VariantPlan, case: str, root: Path, *, shape: Mapping[str, Any] | None = None) -> Launch:
     """A variant in one case, at another shape if one is given."""
-    return Target(
+    return Launch(
         opening={"plan": msgspec.to_builtins(plan), "case": case, "root": str(root), "shape": shape and dict(shape)},
         environment=plan.environment,
         ranks=plan.ranks,
@@ -40,7 +40,7 @@ def target_case(plan: VariantPlan, case: str, root: Path, *, shape: Mapping[str,
     )
 
 
-def target_function(
+def launch_function(
     target: str,
     *,
     setup: str = "",
@@ -49,9 +49,9 @@ def target_function(
     environment: Mapping[str, str] | None = None,
     memory_bytes: int | None = None,
     timeout_s: float = 600.0,
-) -> Target:
+) -> Launch:
     """A function that is one step; `setup(**arguments)` gives what it is called with."""
-    return Target(
+    return Launch(
         opening={
             "target": target,
             "setup": setup,
@@ -65,14 +65,14 @@ def target_function(
     )
 
 
-class Session:
+class ArmProcesses:
     """The processes of one arm. Every method raises ProcessFailed, after which all of them are gone."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
         self._processes = [
-            Process(environment={**target.environment, **extra}, folder=target.folder, fresh=target.fresh)
-            for extra in rank_environments(target.ranks)
+            Process(environment={**launch.environment, **extra}, folder=launch.folder, fresh=launch.fresh)
+            for extra in rank_environments(launch.ranks)
         ]
         for process in self._processes:
             process.send("import")
@@ -86,7 +86,7 @@ class Session:
     def wait(self) -> None:
         """Until the processes have imported what they need; from then on they only wait to be asked."""
         if not self._ready:
-            receive_all(self._processes, "import", self._target.timeout_s)
+            receive_all(self._processes, "import", self._launch.timeout_s)
             self._ready = True
 
     def open(self, *, beside: int = 0) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Session:
         """
         if self._opened is None:
             self.wait()
-            answers = self._ask("open", **self._target.opening, beside=beside)
+            answers = self._ask("open", **self._launch.opening, beside=beside)
             slowest = {name: max(answer[name] for answer in answers) for name in ("build_s", "first_step_s")}
             self._opened = {**answers[0], **slowest}
         return self._opened
@@ -148,4 +148,4 @@ class Session:
     def _ask(self, command: str, **arguments: Any) -> list[Any]:
         for process in self._processes:
             process.send(command, **arguments)
-        return receive_all(self._processes, command, self._target.timeout_s)
+        return receive_all(self._processes, command, self._launch.timeout_s)

@@ -30,7 +30,7 @@ def parse_gpus(text: str) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def hold_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterator[None]:
+def lock_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterator[None]:
     """Wait until no other job measures on the GPUs that this one sees, then keep others out of them.
 
     In a run with a pool a job sees one GPU of it for each of its `ranks`, the first that are free, and keeps to their share of

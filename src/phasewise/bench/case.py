@@ -10,19 +10,19 @@ from typing import Any
 
 import torch
 
+from phasewise.bench.functions import Batch, Functions, load_functions, load_peer, make_switches
 from phasewise.model.data import use_data_folder
 from phasewise.model.layout import Layout
 from phasewise.model.program import Program
 from phasewise.model.workload import Shape, Work
 from phasewise.records.plan import PlannedCase, VariantPlan
-from phasewise.run.functions import Batch, Functions, load_functions, load_peer, make_switches
 
 # a ring longer than this many bytes is cut to two batches
 RING_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenCase:
+class BuiltCase:
     """A built program with its ring of canonical batches; every callable of `Program` has its default filled in."""
 
     plan: VariantPlan
@@ -61,9 +61,9 @@ class OpenCase:
         synchronize(self.program, self.device)
 
 
-def open_case(
+def build_case(
     plan: VariantPlan, case: str, root: Path, *, ring: int = 4, shape: Shape | None = None, seed: int | None = None
-) -> OpenCase:
+) -> BuiltCase:
     """Build variant `plan` for `case` on the plan's device. `shape` replaces the planned one.
 
     Raises:
@@ -80,10 +80,10 @@ def open_case(
         program = load_peer(functions, plan.peer)(batches[0], case, shape, device)
     else:
         program = functions.build(make_switches(functions.workload, planned.switches), batches[0], case, shape, device)
-    return open_program(plan, planned, functions, fill_defaults(program, device), device, batches, shape)
+    return wrap_program(plan, planned, functions, fill_defaults(program, device), device, batches, shape)
 
 
-def open_reference(
+def build_reference(
     plan: VariantPlan,
     case: str,
     root: Path,
@@ -91,7 +91,7 @@ def open_reference(
     items: torch.Tensor | None = None,
     ring: int = 4,
     seed: int | None = None,
-) -> OpenCase:
+) -> BuiltCase:
     """The float64 reference of `case` on the CPU; by default the baseline built from float64 inputs.
 
     `items` (indices, 1-D int64) asks for a sample where computing all is too much.
@@ -107,10 +107,10 @@ def open_reference(
     else:
         program = build_in_float64(functions, batches[0], case, shape)
     program = fill_defaults(program, device, torch.float64)
-    return open_program(plan, planned, functions, program, device, batches, shape)
+    return wrap_program(plan, planned, functions, program, device, batches, shape)
 
 
-def open_program(
+def wrap_program(
     plan: VariantPlan,
     planned: PlannedCase,
     functions: Functions,
@@ -118,10 +118,10 @@ def open_program(
     device: torch.device,
     batches: tuple[Batch, ...],
     shape: Shape,
-) -> OpenCase:
+) -> BuiltCase:
     """A built program, its defaults filled in, beside what it was built from."""
     initial = {} if program.state is None else copy_to_cpu(program.state())
-    return OpenCase(
+    return BuiltCase(
         plan=plan,
         planned=planned,
         functions=functions,

@@ -13,7 +13,7 @@ from typing import Any
 from phasewise.records.errors import UserError
 
 
-def load_target(target: str) -> Callable[..., Any]:
+def import_function(target: str) -> Callable[..., Any]:
     """The function that `target` names.
 
     Raises:

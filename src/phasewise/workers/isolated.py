@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from phasewise.records.verdict import Failure
-from phasewise.run.death import ProcessFailed
-from phasewise.run.process import Process, receive_all
+from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.process import Process, receive_all
 
 
 def run_isolated(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def no_collection() -> Iterator[None]:
+def no_gc() -> Iterator[None]:
     """Where many objects are made and none is garbage, to look for some takes as long as to make them: modules, traces."""
     before = gc.isenabled()
     gc.disable()

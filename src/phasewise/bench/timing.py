@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import torch
 
+from phasewise.bench.sensors import Gpu
+from phasewise.bench.stepper import Bench
 from phasewise.records.machine import Sensors
-from phasewise.run.bench import Bench
-from phasewise.run.sensors import Gpu
 
 _now = time.perf_counter
 _Event = torch.cuda.Event

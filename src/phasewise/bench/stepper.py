@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from phasewise.bench.case import BuiltCase
+from phasewise.bench.import_function import import_function
 from phasewise.model.workload import Unsupported
-from phasewise.run.case import OpenCase
-from phasewise.run.target import load_target
 
 # twice the cache is written to flush it; where its size is unknown, more than any last-level cache of a desktop
 UNKNOWN_CACHE_BYTES = 1 << 28
@@ -47,7 +47,7 @@ class Bench:
     close: Callable[[], None] = _nothing
 
 
-def bench_case(opened: OpenCase) -> Bench:
+def bench_case(opened: BuiltCase) -> Bench:
     """The bench of a case: placing is part of the step unless its inputs are resident."""
     program = opened.program
     if opened.planned.inputs == "resident":
@@ -82,10 +82,10 @@ def bench_function(target: str, setup: str, arguments: Mapping[str, Any], device
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise Unsupported("needs an NVIDIA GPU that torch can use")
-    step = load_target(target)
+    step = import_function(target)
     given: tuple[Any, ...] = ()
     if setup:
-        prepared = load_target(setup)(**arguments)
+        prepared = import_function(setup)(**arguments)
         given = prepared if isinstance(prepared, tuple) else (prepared,)
     place = torch.device("cuda" if device == "cuda" or (device == "auto" and torch.cuda.is_available()) else "cpu")
     return Bench(device=place, step=lambda index: step(*given))
@@ -112,7 +112,7 @@ def _cache_bytes(path: Path) -> int:
     return int(text.rstrip("KM")) * {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
 
 
-def _peer_version(opened: OpenCase) -> str:
+def _peer_version(opened: BuiltCase) -> str:
     """Version of the package that a peer stands for."""
     for peer in opened.functions.workload.peers:
         if peer.name == opened.plan.peer and peer.package:

@@ -1,1 +1,0 @@
-"""Building variants in processes of their own, and talking to those processes."""
