@@ -37,7 +37,7 @@ def positive(z: Tensor, bias: Tensor) -> Tensor:
     return functional.softplus(z + bias) + FLOOR
 
 
-def proposals_measured(context: CheckContext) -> Checked:
+def measure_proposals(context: CheckContext) -> Checked:
     """Each proposal's time as a multiple of the same without it, on the points of the grid, in eager float32."""
     device = context.device
     metric = take_metric(context.inputs(0), dtype=torch.float32, device=device)

@@ -50,7 +50,7 @@ def _switches(context: CheckContext) -> Switches:
     return Switches(gradient=gradient, fused_adam=is_cuda, graph=is_cuda)
 
 
-def leave_one_out(context: CheckContext) -> Checked:
+def judge_synthetic(context: CheckContext) -> Checked:
     """Six (or fewer) models, each without one concentration of the synthetic table, which it then predicts."""
     generator = torch.Generator().manual_seed(1)
     table = data.synthetic_table(context.shape.levels, context.shape.wavelengths, generator)
@@ -59,7 +59,7 @@ def leave_one_out(context: CheckContext) -> Checked:
     return _judge(context, "synthetic", levels, table, truth, list(range(context.shape.levels)))
 
 
-def real_spectra(context: CheckContext) -> Checked:
+def judge_measured(context: CheckContext) -> Checked:
     """Six of the 21 measured spectra are known, the other 15 are predicted."""
     spectra = data.load_real()
     table = spectra.table
@@ -160,7 +160,7 @@ def _compare(
     )
 
 
-def five_hundred_epochs(context: CheckContext) -> Checked:
+def time_epochs(context: CheckContext) -> Checked:
     """Wall time of 500 steps over all transitions with this variant's program, and its loss.
 
     The steps are timed in blocks, each ended by a synchronisation: the bounds are what 500 take at the pace of the fastest
