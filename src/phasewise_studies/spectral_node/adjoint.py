@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from phasewise_studies.spectral_node.flow import fold, rate
-from phasewise_studies.spectral_node.lesson import LENGTH, Lesson, Parameters, metric_terms
+from phasewise_studies.spectral_node.losses import LENGTH, Parameters, metric_terms
 from phasewise_studies.spectral_node.metric import christoffel_tangent, evaluate
-from phasewise_studies.spectral_node.solver import integrate_coupled, integrate_geodesic, shoot
+from phasewise_studies.spectral_node.shooting import integrate_coupled, integrate_geodesic, shoot
+from phasewise_studies.spectral_node.transitions import Transitions
 
 State = tuple[Tensor, ...]
 Field = Callable[[Sequence[Tensor], State], State]
@@ -64,15 +65,17 @@ def _step(field: Callable[[State], State], y: State, h: float) -> State:
     return tuple(a + h / 6 * (b + 2 * (c + d) + e) for a, b, c, d, e in zip(y, k1, k2, k3, k4, strict=True))
 
 
-def adjoint_loss(lesson: Lesson, parameters: Parameters, table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+def adjoint_loss(
+    transitions: Transitions, parameters: Parameters, table: Tensor, rows: Tensor
+) -> tuple[Tensor, Tensor]:
     """`unrolled_loss` with the adjoint equation instead of autograd through the steps."""
-    _, own = metric_terms(lesson, parameters)
-    first, last = lesson.pairs[rows].unbind(1)
-    waves, steps, names = len(lesson.wavelengths), lesson.steps, tuple(parameters)
-    start, stop = (lesson.levels[level][:, None].expand(-1, waves) for level in (first, last))
+    _, own = metric_terms(transitions, parameters)
+    first, last = transitions.pairs[rows].unbind(1)
+    waves, steps, names = len(transitions.wavelengths), transitions.steps, tuple(parameters)
+    start, stop = (transitions.levels[level][:, None].expand(-1, waves) for level in (first, last))
 
     def gamma(weights: Sequence[Tensor], c: Tensor) -> Tensor:
-        return christoffel_tangent(dict(zip(names, weights, strict=True)), c, lesson.wavelengths)
+        return christoffel_tangent(dict(zip(names, weights, strict=True)), c, transitions.wavelengths)
 
     def glide(weights: Sequence[Tensor], y: State) -> State:
         return y[1], -gamma(weights, y[0]) * y[1] * y[1]
@@ -89,13 +92,13 @@ def adjoint_loss(lesson: Lesson, parameters: Parameters, table: Tensor, rows: Te
 
     weights = tuple(parameters.values())
     with torch.no_grad():
-        v0, _ = shoot(lambda c, v: run_glide(weights, (c, v)), start, stop, newton=lesson.newton, slope="exact")
+        v0, _ = shoot(lambda c, v: run_glide(weights, (c, v)), start, stop, newton=transitions.newton, slope="exact")
     end, speed = _Integral.apply(glide, run_glide, steps, len(weights), *weights, start.contiguous(), v0)
     # one Newton step with gradients: the implicit function theorem
     v0 = v0 - (end - stop) / (speed / v0).detach()
     _, _, absorbed = _Integral.apply(
         couple, run_couple, steps, len(weights), *weights, start.contiguous(), v0, table[first]
     )
-    length = evaluate(parameters, start, lesson.wavelengths).sqrt() * v0.abs()
+    length = evaluate(parameters, start, transitions.wavelengths).sqrt() * v0.abs()
     loss = (absorbed - table[last]).square().mean() + LENGTH * length.mean()
     return loss + own, absorbed

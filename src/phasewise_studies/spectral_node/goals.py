@@ -1,8 +1,8 @@
-"""What the workload is judged by, and what was weighed and not done. Imports no torch."""
+"""What the workload is judged by, what may go wrong, and what was weighed and not done. Imports no torch."""
 
 from __future__ import annotations
 
-from phasewise import Target
+from phasewise import Risk, Target, Tolerance
 
 TARGETS = (
     Target("time_s", case="christoffel", minimum=4e-3, target=1e-3, stretch=0.4e-3, name="Gamma grid 2000 x 601, 2-128-256-1"),
@@ -28,6 +28,92 @@ SAME_STEPS = (
         "speedup", case="solve", against="torch-compile", minimum=2, target=4, name="over torch.compile, same steps"
     ),
 )
+
+TIERS = {
+    # specification 2.A: endpoint and v0 to 1e-5, of concentrations and speeds that are about 1
+    "strict": Tolerance(5e-6, 5e-6, times_baseline=64),
+    "moderate": Tolerance(1e-5, 1e-5, times_baseline=512),
+    "relaxed": Tolerance(1e-4, 1e-4, times_baseline=1e4),
+}
+
+# by phase
+RISKS = {
+    "grid": (
+        Risk(
+            "The lookup reads another cell",
+            "high",
+            "high",
+            symptom="straight lines instead of geodesics",
+            mitigation="one linear interpolation in c, rows are wavelengths",
+            contingency="ask the network",
+            check="lookup-exact",
+        ),
+    ),
+    "triton-fused": (
+        Risk(
+            "Newton leaves the table",
+            "medium",
+            "high",
+            symptom="NaN or a wrong root",
+            mitigation="a saturating multiply-add holds the lookup inside",
+            contingency="clamp in PyTorch",
+            check="invariant",
+        ),
+        Risk(
+            "A tail is left unwritten",
+            "medium",
+            "high",
+            symptom="wrong only for odd numbers of transitions",
+            mitigation="masks on every load and store",
+            contingency="the compiled form",
+            check="odd-sizes",
+        ),
+    ),
+    "nodes": (
+        Risk(
+            "The metric is rougher than its nodes",
+            "low",
+            "high",
+            symptom="Gamma is wrong between nodes",
+            mitigation="the last coefficients are looked at",
+            contingency="more nodes, or the kernel alone",
+            check="nodes-resolve",
+        ),
+    ),
+    "closed-form": (
+        Risk(
+            "The closed form solves another problem",
+            "low",
+            "high",
+            symptom="v0 differs from shooting",
+            mitigation="held against shooting in float64",
+            contingency="the fused kernel",
+            check="closed-form-agrees",
+        ),
+    ),
+    "closed-training": (
+        Risk(
+            "Gradients miss the metric",
+            "medium",
+            "high",
+            symptom="the metric does not learn",
+            mitigation="the path carries them",
+            contingency="unrolled autograd",
+            check="gradients-agree",
+        ),
+    ),
+    "cuda-graph": (
+        Risk(
+            "Replays read stale inputs",
+            "medium",
+            "high",
+            symptom="the first batch's result for every batch",
+            mitigation="inputs are copied into the graph's own",
+            contingency="launch eagerly",
+            check="second-call",
+        ),
+    ),
+}
 
 CONSIDERED = {
     "TF32 for the networks": "a tangent in TF32 errs by 1e-3 and the gate asks for 1e-5; the kernel uses TF32 in three parts instead",

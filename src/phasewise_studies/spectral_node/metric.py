@@ -6,11 +6,13 @@ concentrations, one for each wavelength. Gamma = 1/2 d/dc ln g.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from phasewise_studies.spectral_node.switches import Switches
 
 Parameters = Mapping[str, Tensor]
 
@@ -96,6 +98,15 @@ def christoffel_difference(
     with torch.autocast(c.device.type, autocast or torch.bfloat16, enabled=autocast is not None):
         below, g, above = evaluate(metric, torch.stack((c - step, c, c + step)), wavelength)
     return ((above - below) / (4 * step * g)).to(c.dtype)
+
+
+def differ(switches: Switches, metric: Parameters, wavelengths: Tensor) -> Callable[[Tensor], Tensor]:
+    """Gamma by finite differences, in the precision that the switch says; the result has the dtype of c."""
+    if switches.difference == "float64":
+        return lambda c: christoffel_difference(metric, c.double(), wavelengths).to(c.dtype)
+    autocast = torch.bfloat16 if switches.difference == "bfloat16" else None
+    single = {name: value.float() for name, value in metric.items()}
+    return lambda c: christoffel_difference(single, c.float(), wavelengths.float(), autocast=autocast).to(c.dtype)
 
 
 def _last(hidden: Tensor, metric: Parameters) -> Tensor:

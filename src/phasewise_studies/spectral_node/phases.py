@@ -2,69 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from phasewise import Case, Check, Idea, Needs, Peer, Phase, Risk, Shape, Tolerance, Workload
-from phasewise.records.errors import UserError
-from phasewise_studies.spectral_node.goals import CONSIDERED, SAME_STEPS, TARGETS
-
-ALLOWED = {
-    "form": ("sequential", "batched", "fused", "closed"),
-    "gamma": ("difference", "tangent", "grid", "kernel", "nodes"),
-    "difference": ("float64", "float32", "bfloat16", "tf32"),
-    "newton": ("difference", "exact", "damped"),
-    "gradient": ("unrolled", "adjoint", "closed", "fused"),
-    "autocast": ("", "float16", "bfloat16"),
-}
-
-
-@dataclass(frozen=True)
-class Switches:
-    """Everything that a phase may change; the defaults are the user's document, one problem at a time.
-
-    Raises:
-        UserError: a value that no program stands for.
-    """
-
-    # the form of the solver
-    form: str = "sequential"
-    # where Gamma comes from
-    gamma: str = "difference"
-    # what the finite difference is evaluated in; bfloat16 is autocast
-    difference: str = "float64"
-    # the slope of Newton's method
-    newton: str = "difference"
-    # torch.compile of one integration; training: of what the metric network adds to the fused loss
-    compiled: bool = False
-    # record the step once, then replay it
-    graph: bool = False
-    # training: how gradients reach the parameters
-    gradient: str = "unrolled"
-    # training: autocast of the network; "" for none
-    autocast: str = ""
-    # training: transitions a micro-batch; 0 is all at once
-    micro: int = 0
-    # training: keep states at step ends only
-    recompute: bool = False
-    # training: forward, backward and update on a stream each
-    streams: bool = False
-    # training: one kernel for the whole optimizer
-    fused_adam: bool = False
-    # PYTORCH_CUDA_ALLOC_CONF
-    allocator: str = ""
-    ranks: int = 1
-
-    def __post_init__(self) -> None:
-        for switch, allowed in ALLOWED.items():
-            value = getattr(self, switch)
-            if value not in allowed:
-                words = ", ".join(word or "''" for word in allowed)
-                raise UserError(f"spectral_node: switch {switch}={value!r} is unknown; choose among {words}")
-        for switch, least in (("micro", 0), ("ranks", 1)):
-            if getattr(self, switch) < least:
-                raise UserError(
-                    f"spectral_node: switch {switch}={getattr(self, switch)} is too small; give {least} or more"
-                )
+from phasewise import Case, Check, Idea, Needs, Peer, Phase, Shape, Tolerance, Workload
+from phasewise_studies.spectral_node.goals import CONSIDERED, RISKS, SAME_STEPS, TARGETS, TIERS
+from phasewise_studies.spectral_node.switches import Switches
 
 
 def environment(switches: Switches) -> dict[str, str]:
@@ -160,9 +100,7 @@ workload = Workload(
         Phase("grid", {"form": "batched", "gamma": "grid"},
               because=Idea("a billion evaluations of the network fall between the same 1.2 million points"),
               expect=(2, 2e6), documented=(1000, 1000), cases=("solve", "transitions", "couple"), method="lookup grid of Gamma, a row for each wavelength",
-              risks=(Risk("The lookup reads another cell", "high", "high", symptom="straight lines instead of geodesics",
-                          mitigation="one linear interpolation in c, rows are wavelengths", contingency="ask the network",
-                          check="lookup-exact"),)),
+              risks=RISKS["grid"]),
         Phase("true-newton", {"newton": "exact"}, because=Idea("a geodesic is the same curve at any speed: dc(1)/dv0 = v(1)/v0"),
               expect=(1.4, 2.2), cases=("solve", "transitions"), method="one integration an iteration"),
         Phase("compile", {"compiled": True}, because="fusible-chain", expect=(3, 60), cases=("solve", "transitions"),
@@ -170,18 +108,12 @@ workload = Workload(
         Phase("triton-fused", {"form": "fused", "compiled": False}, because="excess-traffic", expect=(1.5, 60), needs=TRITON,
               cases=("solve", "transitions", "couple"), method="shoot (and couple) in one kernel, state in registers",
               targets=SAME_STEPS,
-              risks=(Risk("Newton leaves the table", "medium", "high", symptom="NaN or a wrong root",
-                          mitigation="a saturating multiply-add holds the lookup inside", contingency="clamp in PyTorch",
-                          check="invariant"),
-                     Risk("A tail is left unwritten", "medium", "high", symptom="wrong only for odd numbers of transitions",
-                          mitigation="masks on every load and store", contingency="the compiled form", check="odd-sizes"))),
+              risks=RISKS["triton-fused"]),
         Phase("triton-christoffel", {"gamma": "kernel"}, because="excess-traffic", expect=(2, 12), needs=TRITON,
               cases=("christoffel",), method="network, tangent and quotient in one kernel (TF32 in three parts)"),
         Phase("nodes", {"gamma": "nodes"}, because=Idea("a smooth row is known from 128 nodes: 16 times fewer evaluations"),
               expect=(2, 12), cases=("christoffel",), method="Chebyshev nodes and one matrix product",
-              risks=(Risk("The metric is rougher than its nodes", "low", "high", symptom="Gamma is wrong between nodes",
-                          mitigation="the last coefficients are looked at", contingency="more nodes, or the kernel alone",
-                          check="nodes-resolve"),)),
+              risks=RISKS["nodes"]),
         Phase("recompute", {"recompute": True}, keep=False, expect=(0.5, 1), cases=("train",),
               because=Idea("the document asks for checkpointing: steps are done twice, their inside is not kept"),
               method="checkpoint each RK4 step"),
@@ -194,13 +126,10 @@ workload = Workload(
         Phase("closed-form", {"form": "closed"}, because=Idea("one-dimensional metrics are flat"),
               expect=(2, 500), cases=("solve", "transitions", "couple"),
               method="arc length: two lookups instead of shooting",
-              risks=(Risk("The closed form solves another problem", "low", "high", symptom="v0 differs from shooting",
-                          mitigation="held against shooting in float64", contingency="the fused kernel",
-                          check="closed-form-agrees"),)),
+              risks=RISKS["closed-form"]),
         Phase("closed-training", {"gradient": "closed"}, because=Idea("integrated over concentration, no node depends on the metric"),
               expect=(5, 200), cases=("train",), method="closed form under autograd",
-              risks=(Risk("Gradients miss the metric", "medium", "high", symptom="the metric does not learn",
-                          mitigation="the path carries them", contingency="unrolled autograd", check="gradients-agree"),)),
+              risks=RISKS["closed-training"]),
         Phase("amp", {"autocast": "float16"}, keep=False, because="matmul-in-fp32", expect=(0.6, 1.3), cases=("train",),
               needs=Needs(cuda=True, capability=(7, 0)),
               documented=(2, 3), tolerance=Tolerance(1e-2, 4e-3, times_baseline=1e9, why="half precision; Adam turns small gradients into whole steps"),
@@ -217,8 +146,7 @@ workload = Workload(
               cases=("train",), method="torch.compile of the metric and its curvature, forward and backward"),
         Phase("cuda-graph", {"graph": True}, because="launch-gaps", expect=(1.5, 10), needs=Needs(cuda=True),
               cases=("solve", "transitions", "train"), method="one CUDA graph a step",
-              risks=(Risk("Replays read stale inputs", "medium", "high", symptom="the first batch's result for every batch",
-                          mitigation="inputs are copied into the graph's own", contingency="launch eagerly", check="second-call"),)),
+              risks=RISKS["cuda-graph"]),
         Phase("ddp", {"ranks": 2, "graph": False}, keep=False, because=Idea("half of the transitions on each GPU"), expect=(0.3, 1.2),
               needs=Needs(cuda=True, gpus=2), cases=("train",), method="DistributedDataParallel"),
     ),
@@ -231,12 +159,7 @@ workload = Workload(
         Peer("torchdiffeq-adjoint", package="torchdiffeq", needs=Needs(modules=("torchdiffeq",)), cases=("train",),
              different="dopri5 and its adjoint choose their own steps, at rtol 1e-5 and atol 1e-7: gradients differ by 1e-4 of themselves"),
     ),
-    tiers={
-        # specification 2.A: endpoint and v0 to 1e-5, of concentrations and speeds that are about 1
-        "strict": Tolerance(5e-6, 5e-6, times_baseline=64),
-        "moderate": Tolerance(1e-5, 1e-5, times_baseline=512),
-        "relaxed": Tolerance(1e-4, 1e-4, times_baseline=1e4),
-    },
+    tiers=TIERS,
     checks=(
         Check("invariant", when="kept", cases=("solve", "transitions", "couple")),
         Check("all-transitions", when="final", cases=("transitions",)),

@@ -1,4 +1,4 @@
-"""The spectral neural ODE as programs: inputs, the build of every variant, the reference and the declared work."""
+"""The spectral neural ODE as programs: inputs, the build of every variant and the declared work."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ import torch
 from torch import Tensor
 
 from phasewise import Program, Shape, Unsupported, Work
-from phasewise_studies.spectral_node import data, kernels
-from phasewise_studies.spectral_node.closed import NODES, integrate_over_concentration, speed_at_nodes
-from phasewise_studies.spectral_node.flow import EMBEDDING, HIDDEN, draw_flow, fold, take_flow
-from phasewise_studies.spectral_node.lesson import NODES as LESSON_NODES
-from phasewise_studies.spectral_node.lesson import all_pairs, make_lesson
-from phasewise_studies.spectral_node.metric import christoffel_tangent, draw_metric, take_metric
-from phasewise_studies.spectral_node.phases import Switches
-from phasewise_studies.spectral_node.solving import build_solver, differ
-from phasewise_studies.spectral_node.spectral import chebyshev_nodes, integral_map, value_map
-from phasewise_studies.spectral_node.training import build_training
+from phasewise_studies.spectral_node import data
+from phasewise_studies.spectral_node.closed_form import NODES
+from phasewise_studies.spectral_node.flow import EMBEDDING, HIDDEN, draw_flow
+from phasewise_studies.spectral_node.metric import draw_metric
+from phasewise_studies.spectral_node.reference import reference
+from phasewise_studies.spectral_node.switches import Switches
+from phasewise_studies.spectral_node.transitions import LEARNING_NODES, all_pairs, prepare_training
+
+__all__ = ["build", "make_inputs", "reference", "set_flags", "work"]
 
 Batch = Mapping[str, Tensor]
-# steps of A in the float64 reference, over concentration
-REFERENCE_STEPS = 32
 
 
 def make_inputs(case: str, shape: Shape, seed: int) -> dict[str, Tensor]:
@@ -57,15 +54,17 @@ def build(switches: Switches, inputs: Batch, case: str, shape: Shape, device: to
         raise Unsupported("TF32 is a format of tensor cores; on a CPU this would be float32 under another name")
     set_flags(switches)
     if case == "christoffel":
-        return _build_christoffel(switches, shape, device)
+        from phasewise_studies.spectral_node.christoffel_grid import build_grid
+
+        return build_grid(switches, shape, device)
     if case == "train":
-        dtype = torch.get_default_dtype()
-        parameters = take_metric(inputs, dtype=dtype, device=device) | take_flow(inputs, dtype=dtype, device=device)
-        lesson = make_lesson(
-            data.levels(shape.levels), data.wavelengths(shape.wavelengths), all_pairs(shape.levels),
-            steps=shape.steps, newton=shape.newton, dtype=dtype, device=device,
-        )  # fmt: skip
-        return build_training(switches, parameters, lesson)
+        from phasewise_studies.spectral_node.training import build_training
+
+        return build_training(
+            switches, *prepare_training(inputs, shape, dtype=torch.get_default_dtype(), device=device)
+        )
+    from phasewise_studies.spectral_node.boundary_value import build_solver
+
     return build_solver(switches, inputs, case, shape, device)
 
 
@@ -75,86 +74,6 @@ def set_flags(switches: Switches) -> None:
     torch.backends.cudnn.allow_tf32 = False
     # `use_deterministic_algorithms` would import the compiler, seconds of every process
     torch.set_deterministic_debug_mode("default")
-
-
-def _build_christoffel(switches: Switches, shape: Shape, device: torch.device) -> Program:
-    dtype = torch.get_default_dtype()
-    waves = data.wavelengths(shape.wavelengths).to(device, dtype)
-    grid = torch.linspace(-1, 1, shape.columns, dtype=torch.float64).to(device, dtype)
-    nodes = chebyshev_nodes(NODES).to(device, dtype)
-    spread = (
-        value_map(torch.linspace(-1, 1, shape.columns, dtype=torch.float64), NODES).T.to(device, dtype).contiguous()
-    )
-    fallbacks: tuple[str, ...] = ()
-    # nodes are algebra: without a GPU the plain tangent at the nodes is what the phase means
-    is_meant = switches.gamma == "nodes" and device.type != "cuda"
-    if switches.gamma in ("kernel", "nodes") and not is_meant and not kernels.has_kernel(device, dtype):
-        fallbacks = ("triton-christoffel: no kernel for this device, the plain tangent ran instead",)
-
-    def step(metric: Batch) -> Tensor:
-        if switches.gamma == "nodes":
-            return kernels.christoffel(metric, nodes, waves) @ spread
-        if switches.gamma == "kernel":
-            return kernels.christoffel(metric, grid, waves)
-        if switches.gamma == "tangent":
-            return christoffel_tangent(metric, grid[None, :], waves[:, None])
-        if switches.form == "batched":
-            return differ(switches, metric, waves[:, None])(grid[None, :])
-        # one wavelength after the other
-        return torch.stack([differ(switches, metric, wave)(grid) for wave in waves])
-
-    exact = switches.gamma == "difference" and switches.difference == "float64"
-
-    def place(batch: Batch) -> dict[str, Tensor]:
-        return take_metric(batch, dtype=torch.float64 if exact else dtype, device=device)
-
-    return Program(step=step, place=place, outputs=lambda raw: {"gamma": raw}, fallbacks=fallbacks)
-
-
-def reference(inputs: Batch, case: str, shape: Shape, items: Tensor | None = None) -> Program:
-    """The closed form in float64: arc lengths by Chebyshev quadrature at the very points, no table and no geodesic."""
-    cpu = torch.device("cpu")
-    waves = data.wavelengths(shape.wavelengths)
-    if case == "train":
-        parameters = take_metric(inputs, dtype=torch.float64, device=cpu) | take_flow(
-            inputs, dtype=torch.float64, device=cpu
-        )
-        lesson = make_lesson(
-            data.levels(shape.levels), waves, all_pairs(shape.levels),
-            steps=shape.steps, newton=shape.newton, dtype=torch.float64, device=cpu,
-        )  # fmt: skip
-        program = build_training(Switches(gradient="closed"), parameters, lesson)
-        return Program(
-            step=program.step, state=program.state, load=program.load,
-            place=lambda batch: {"table": batch["table"], "order": batch["order"]},
-        )  # fmt: skip
-    if case == "christoffel":
-        if items is not None:
-            waves = waves[items]
-        grid = torch.linspace(-1, 1, shape.columns, dtype=torch.float64)
-        return Program(step=lambda metric: {"gamma": christoffel_tangent(metric, grid[None, :], waves[:, None])})
-    speeds = speed_at_nodes(take_metric(inputs, dtype=torch.float64, device=cpu), waves, NODES)
-    flow = fold(take_flow(inputs, dtype=torch.float64, device=cpu))
-
-    def step(batch: Batch) -> dict[str, Tensor]:
-        picked = slice(None) if items is None else items
-        start, stop = batch["start"][picked], batch["stop"][picked]
-        distance = (integral_map(stop, NODES) - integral_map(start, NODES)) @ speeds.T
-        first = value_map(start, NODES) @ speeds.T
-        found = {"v0": distance / first}
-        if case != "couple":
-            return found | {"end": stop[:, None].expand_as(distance)}
-        # a transition that stands still takes its time all the same
-        still = distance == 0
-        ratio = torch.where(still, 1 / first, (stop - start)[:, None] / distance.where(~still, 1.0))
-        nodes = []
-        for part in torch.linspace(0, 1, 2 * REFERENCE_STEPS + 1, dtype=torch.float64):
-            c = start + part * (stop - start)
-            speed = value_map(c, NODES) @ speeds.T
-            nodes.append((c[:, None].expand_as(speed), distance / speed, ratio * speed))
-        return found | {"absorbance": integrate_over_concentration(flow, nodes, batch["absorbance"][picked])}
-
-    return Program(step=step)
 
 
 def work(case: str, shape: Shape) -> Work:
@@ -169,7 +88,7 @@ def work(case: str, shape: Shape) -> Work:
         items = shape.levels * (shape.levels - 1) * shape.wavelengths
         # three products a layer (value and two tangents), thrice for the backward pass; 80 stages of 16 units, 25 FLOPs each
         flops = (
-            9 * 2 * shape.first * shape.second * LESSON_NODES * shape.wavelengths + 25 * 16 * 4 * shape.steps * items
+            9 * 2 * shape.first * shape.second * LEARNING_NODES * shape.wavelengths + 25 * 16 * 4 * shape.steps * items
         )
         # each weight with both of Adam's moments goes in and out; the table goes in, A(1) out
         metric = (2 + 1) * shape.first + (shape.first + 1) * shape.second + shape.second + 1

@@ -14,10 +14,10 @@ from phasewise.kit import ranks
 from phasewise.kit.accumulate import accumulate
 from phasewise.kit.amp import AmpStep
 from phasewise.kit.graphs import capture
-from phasewise_studies.spectral_node import kernels
-from phasewise_studies.spectral_node.adjoint import adjoint_loss
-from phasewise_studies.spectral_node.lesson import Lesson, closed_loss, fused_loss, metric_terms, unrolled_loss
-from phasewise_studies.spectral_node.phases import Switches
+from phasewise.kit.kernels import has_kernel
+from phasewise_studies.spectral_node.losses import closed_loss, fused_loss, metric_terms, unrolled_loss
+from phasewise_studies.spectral_node.switches import Switches
+from phasewise_studies.spectral_node.transitions import Transitions
 
 # learning rates of the metric and of the flow, and the longest gradient: the specification, 2.A
 METRIC_RATE, FLOW_RATE, LONGEST = 1e-3, 1e-3, 1.0
@@ -26,22 +26,22 @@ EPSILON = 1e-5
 # the user's document, cell 2; the backoff of 0.5 is torch's own
 FIRST_SCALE = 2.0**16
 
-Loss = Callable[[Lesson, Mapping[str, Tensor], Tensor, Tensor], tuple[Tensor, Tensor]]
+Loss = Callable[[Transitions, Mapping[str, Tensor], Tensor, Tensor], tuple[Tensor, Tensor]]
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 class Network(torch.nn.Module):
     """Parameters and loss as one module, for DistributedDataParallel; names keep their slash through `names`."""
 
-    def __init__(self, parameters: Mapping[str, Tensor], lesson: Lesson, loss: Loss) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], transitions: Transitions, loss: Loss) -> None:
         super().__init__()
         self.names = tuple(parameters)
         self.weights = torch.nn.ParameterList([torch.nn.Parameter(parameters[name].clone()) for name in self.names])
-        self.lesson, self.loss = lesson, loss
+        self.transitions, self.loss = transitions, loss
 
     def forward(self, table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Loss over the transitions `rows`, and A(1) of each, (R, W)."""
-        return self.loss(self.lesson, self.named(), table, rows)
+        return self.loss(self.transitions, self.named(), table, rows)
 
     def named(self) -> dict[str, Tensor]:
         """The parameters by name, such as "metric/w1"; the tensors themselves, not copies."""
@@ -51,7 +51,7 @@ class Network(torch.nn.Module):
 def choose_loss(switches: Switches, device: torch.device) -> tuple[Loss, tuple[str, ...]]:
     """The loss of this variant, and why it is not the one that was asked for."""
     if switches.gradient == "fused":
-        if kernels.has_kernel(device):
+        if has_kernel(device):
             if not switches.compiled:
                 return fused_loss, ()
             return partial(fused_loss, terms=torch.compile(metric_terms, dynamic=False, fullgraph=True)), ()
@@ -59,6 +59,8 @@ def choose_loss(switches: Switches, device: torch.device) -> tuple[Loss, tuple[s
     if switches.gradient == "closed":
         return closed_loss, ()
     if switches.gradient == "adjoint":
+        from phasewise_studies.spectral_node.adjoint import adjoint_loss
+
         return adjoint_loss, ()
     return partial(unrolled_loss, recompute=switches.recompute), ()
 
@@ -81,18 +83,22 @@ def make_optimizer(network: Network, *, fused: bool, capturable: bool) -> torch.
     return optimizer
 
 
-def build_training(switches: Switches, parameters: Mapping[str, Tensor], lesson: Lesson) -> Program:
+def build_training(switches: Switches, parameters: Mapping[str, Tensor], transitions: Transitions) -> Program:
     """A program whose step takes {"table": (L, W), "order": (T,)} and returns the loss and A(1) of every transition."""
-    return build_training_with(switches, parameters, lesson, *choose_loss(switches, lesson.levels.device))
+    return build_training_with(switches, parameters, transitions, *choose_loss(switches, transitions.levels.device))
 
 
 def build_training_with(
-    switches: Switches, parameters: Mapping[str, Tensor], lesson: Lesson, loss: Loss, fallbacks: tuple[str, ...] = ()
+    switches: Switches,
+    parameters: Mapping[str, Tensor],
+    transitions: Transitions,
+    loss: Loss,
+    fallbacks: tuple[str, ...] = (),
 ) -> Program:
     """`build_training` with a loss of one's own."""
-    device = lesson.levels.device
+    device = transitions.levels.device
     is_cuda = device.type == "cuda"
-    network = Network(parameters, lesson, loss)
+    network = Network(parameters, transitions, loss)
     optimizer = make_optimizer(network, fused=switches.fused_adam and is_cuda, capturable=switches.graph and is_cuda)
     amp = None
     if switches.autocast:
@@ -102,8 +108,8 @@ def build_training_with(
     run = _choose_step(switches, network, optimizer, amp)
     initial = {name: tensor.clone() for name, tensor in _read(network, optimizer, amp).items()}
     if switches.graph:
-        example = {"table": torch.rand(len(lesson.levels), len(lesson.wavelengths), device=device)}
-        example["order"] = torch.arange(len(lesson.pairs), device=device)
+        example = {"table": torch.rand(len(transitions.levels), len(transitions.wavelengths), device=device)}
+        example["order"] = torch.arange(len(transitions.pairs), device=device)
         captured = capture(run, example)
         run = captured.call
         # the warm-up trained
@@ -126,12 +132,12 @@ def _place(switches: Switches, device: torch.device, batch: Mapping[str, Tensor]
 def _choose_step(
     switches: Switches, network: Network, optimizer: torch.optim.Adam, amp: AmpStep | None
 ) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
-    if switches.streams and network.lesson.levels.is_cuda:
+    if switches.streams and network.transitions.levels.is_cuda:
         return _streamed_step(network, optimizer)
     model = ranks.wrap(network) if switches.ranks > 1 else network
     me = ranks.find_rank() if switches.ranks > 1 else ranks.Rank()
     # the canonical order is dealt to the ranks, and cut into micro-batches, without replacement
-    every = torch.arange(len(network.lesson.pairs), device=network.lesson.levels.device)
+    every = torch.arange(len(network.transitions.pairs), device=network.transitions.levels.device)
 
     def step(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         order = ranks.shard({"order": batch["order"]}, me)["order"] if switches.ranks > 1 else batch["order"]
@@ -176,7 +182,7 @@ def _streamed_step(
 ) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
     """Forward, backward and update on a stream each, as the user's document asks: each waits for the one before."""
     forward, backward, update = (torch.cuda.Stream() for _ in range(3))
-    every = torch.arange(len(network.lesson.pairs), device=network.lesson.levels.device)
+    every = torch.arange(len(network.transitions.pairs), device=network.transitions.levels.device)
 
     def step(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         forward.wait_stream(torch.cuda.current_stream())

@@ -6,17 +6,19 @@ import json
 
 import torch
 
-from phasewise_studies.spectral_node import kernels, lesson
-from phasewise_studies.spectral_node.closed import cast, make_tables
+from phasewise_studies.spectral_node import losses, transitions
+from phasewise_studies.spectral_node.checks.proposals import positive
+from phasewise_studies.spectral_node.closed_form import cast, make_tables
 from phasewise_studies.spectral_node.flow import draw_flow, fold, take_flow
+from phasewise_studies.spectral_node.kernels import launch_solvers as kernels
+from phasewise_studies.spectral_node.kernels.launch_christoffel import christoffel
+from phasewise_studies.spectral_node.kernels.softplus import softplus_fused
 from phasewise_studies.spectral_node.metric import christoffel_tangent, draw_metric
-from phasewise_studies.spectral_node.proposals import positive
-from phasewise_studies.spectral_node.softplus import softplus_fused
 
 CPU = torch.device("cpu")
 
 
-def make_both(waves: int, columns: int) -> tuple[kernels.Ready, kernels.Ready, dict[str, torch.Tensor]]:
+def make_both(waves: int, columns: int) -> tuple[kernels.Constants, kernels.Constants, dict[str, torch.Tensor]]:
     """Tables and flow in float32, for which there is a kernel, and in float64, for which there is none."""
     generator = torch.Generator().manual_seed(0)
     parameters = draw_metric((16, 32), generator) | draw_flow(waves, generator)
@@ -25,9 +27,9 @@ def make_both(waves: int, columns: int) -> tuple[kernels.Ready, kernels.Ready, d
     gamma = christoffel_tangent(parameters, grid[None], wavelengths[:, None])
     tables = make_tables(parameters, wavelengths, columns)
 
-    def ready(dtype: torch.dtype) -> kernels.Ready:
+    def ready(dtype: torch.dtype) -> kernels.Constants:
         flow = fold(take_flow(parameters, dtype=dtype, device=CPU))
-        return kernels.Ready(gamma.to(dtype), cast(tables, dtype, CPU), flow, kernels.scale_flow(flow))
+        return kernels.Constants(gamma.to(dtype), cast(tables, dtype, CPU), flow, kernels.scale_flow(flow))
 
     return ready(torch.float32), ready(torch.float64), parameters
 
@@ -68,7 +70,7 @@ def compare_christoffel() -> float:
     points = torch.linspace(-1, 1, 19, dtype=torch.float64)
     wavelengths = torch.linspace(-1, 1, 3, dtype=torch.float64)
     single = {name: value.float() for name, value in parameters.items()}
-    found = kernels.christoffel(single, points.float(), wavelengths.float(), tile=(16, 16, 16, 4))
+    found = christoffel(single, points.float(), wavelengths.float(), tile=(16, 16, 16, 4))
     return worst([found], [christoffel_tangent(parameters, points[None], wavelengths[:, None])])
 
 
@@ -77,11 +79,11 @@ def compare_training() -> float:
     _, _, parameters = make_both(2, 8)
     levels = torch.tensor([-1.0, 0.2, 1.0], dtype=torch.float64)
     gradients = []
-    for dtype, loss in ((torch.float64, lesson.closed_loss), (torch.float32, lesson.fused_loss)):
+    for dtype, loss in ((torch.float64, losses.closed_loss), (torch.float32, losses.fused_loss)):
         weights = {name: value.to(dtype).requires_grad_() for name, value in parameters.items()}
         weights = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
-        made = lesson.make_lesson(
-            levels, torch.tensor([-0.5, 0.5]), lesson.all_pairs(3), steps=4, newton=4, dtype=dtype, device=CPU
+        made = transitions.make_transitions(
+            levels, torch.tensor([-0.5, 0.5]), transitions.all_pairs(3), steps=4, newton=4, dtype=dtype, device=CPU
         )
         table = torch.linspace(0, 1, 6, dtype=dtype).reshape(3, 2)
         loss(made, weights, table, torch.tensor([4, 0, 2, 5, 1]))[0].backward()

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from phasewise import CheckContext
-from phasewise_studies.spectral_node import checks, program, quality
-from phasewise_studies.spectral_node.phases import Switches, workload
+from phasewise_studies.spectral_node import checks, program
+from phasewise_studies.spectral_node.checks import gradients, quality
+from phasewise_studies.spectral_node.phases import workload
+from phasewise_studies.spectral_node.switches import Switches
 
 CPU = torch.device("cpu")
 
@@ -94,8 +96,8 @@ def test_gradients_are_compared_over_the_whole_case_on_a_gpu_and_over_a_part_els
     checked = checks.gradients_agree(context)
     assert checked.passed and checked.message.startswith("6 transitions x 5 wavelengths: cosines adjoint 1.0")
     # as on a GPU, with the arithmetic on this CPU
-    find = checks._gradient
-    monkeypatch.setattr(checks, "_gradient", lambda loss, **more: find(loss, **{**more, "device": CPU}))
+    find = gradients.find_gradients
+    monkeypatch.setattr(gradients, "find_gradients", lambda loss, **more: find(loss, **{**more, "device": CPU}))
     checked = checks.gradients_agree(dataclasses.replace(context, device=torch.device("cuda")))
     assert checked.passed and checked.message.startswith("12 transitions x 3 wavelengths: cosines adjoint 1.0")
 

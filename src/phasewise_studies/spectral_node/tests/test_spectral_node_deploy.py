@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from phasewise.records.errors import UserError
-from phasewise_studies.spectral_node import compress, deploy, program
+from phasewise_studies.spectral_node import program
 from phasewise_studies.spectral_node.phases import workload
+from phasewise_studies.spectral_node.product import compress, deploy
 
 
 def test_networks_that_hold_their_gate_are_written_with_their_error(tmp_path: Path) -> None:

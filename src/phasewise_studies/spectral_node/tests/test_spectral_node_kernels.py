@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from phasewise import Shape
+from phasewise.kit.kernels import has_kernel
 from phasewise.records.errors import UserError
-from phasewise_studies.spectral_node import kernels, program
+from phasewise_studies.spectral_node import program
+from phasewise_studies.spectral_node.kernels import launch_solvers
 from phasewise_studies.spectral_node.metric import christoffel_tangent
-from phasewise_studies.spectral_node.phases import Switches
+from phasewise_studies.spectral_node.switches import Switches
 from phasewise_studies.testing import interpret_once
 
 # float32 rounding over 12 steps; A with half the steps of the plain form
@@ -45,22 +47,22 @@ def test_a_kernel_agrees_with_its_plain_form_in_float64(interpreted, name: str) 
 def test_an_odd_number_of_steps_is_refused_by_the_coupled_pass() -> None:
     nothing = torch.zeros(1)
     with pytest.raises(UserError, match="steps=19 is odd"):
-        kernels.couple(None, nothing, nothing, nothing, steps=19, newton=1)  # type: ignore[arg-type]
+        launch_solvers.couple(None, nothing, nothing, nothing, steps=19, newton=1)  # type: ignore[arg-type]
 
 
 FLOW = {"HIDDEN": 16}
 ROW = {"ROW": 2048, "PTX": True}
 SHOOT = {"STEPS": 20, "NEWTON": 10, **ROW}
 KERNELS = {
-    "fused.shoot_forward_kernel": ({**SHOOT, "BLOCK": 512}, 4, 64),
-    "fused.couple_forward_kernel": ({**SHOOT, **FLOW, "BLOCK": 128}, 4, 160),
-    "fused.closed_solve_kernel": ({"BLOCK": 256}, 4, 64),
-    "fused.closed_couple_kernel": ({"STEPS": 10, **FLOW, **ROW, "BLOCK": 128}, 4, 160),
+    "shooting.shoot_forward_kernel": ({**SHOOT, "BLOCK": 512}, 4, 64),
+    "shooting.couple_forward_kernel": ({**SHOOT, **FLOW, "BLOCK": 128}, 4, 160),
+    "closed_form.closed_solve_kernel": ({"BLOCK": 256}, 4, 64),
+    "closed_form.closed_couple_kernel": ({"STEPS": 10, **FLOW, **ROW, "BLOCK": 128}, 4, 160),
     "christoffel.christoffel_forward_kernel": (
         {"FIRST": 64, "SECOND": 128, "POINTS": 64, "DEEP": 32, "WIDE": 64, "PRECISION": "tf32x3", "PTX": True}, 4, 255,
     ),
     "softplus.softplus_forward_kernel": ({"BLOCK": 1024}, 4, 64),
-    "absorb.absorb_kernel": ({"STEPS": 20, "ROWS": 32, **FLOW, "PTX": True}, 4, 200),
+    "absorbance.absorb_kernel": ({"STEPS": 20, "ROWS": 32, **FLOW, "PTX": True}, 4, 200),
 }  # fmt: skip
 WHOLE, FRACTIONS = ("pairs", "count", "rows", "wavelengths"), ("floor",)
 
@@ -72,9 +74,9 @@ def compile_kernel(name: str, constants: dict, warps: int, capability: int):
     from triton.compiler import ASTSource
 
     module, _, function = name.partition(".")
-    kernel = getattr(importlib.import_module(f"phasewise_studies.spectral_node.{module}"), function)
-    # the tables of wavelengths in christoffel are a pointer, their number in absorb is not
-    whole = tuple(n for n in WHOLE if n != "wavelengths" or module == "absorb")
+    kernel = getattr(importlib.import_module(f"phasewise_studies.spectral_node.kernels.{module}"), function)
+    # the tables of wavelengths in christoffel are a pointer, their number in absorbance is not
+    whole = tuple(n for n in WHOLE if n != "wavelengths" or module == "absorbance")
     signature = {
         n: "constexpr" if n in constants else "i32" if n in whole else "fp32" if n in FRACTIONS else "*fp32"
         for n in kernel.arg_names
@@ -88,7 +90,7 @@ def compile_kernel(name: str, constants: dict, warps: int, capability: int):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
-    ("name", "capability"), [("fused.couple_forward_kernel", 75), ("christoffel.christoffel_forward_kernel", 80)]
+    ("name", "capability"), [("shooting.couple_forward_kernel", 75), ("christoffel.christoffel_forward_kernel", 80)]
 )
 def test_a_kernel_compiles_for_older_gpus_too(name: str, capability: int) -> None:
     constants, warps, _ = KERNELS[name]
@@ -163,4 +165,4 @@ def test_on_a_gpu_a_fused_training_step_is_the_reference_s(graph: bool) -> None:
 
 @pytest.mark.gpu
 def test_without_a_gpu_kernel_float64_is_answered_by_the_plain_form() -> None:
-    assert not kernels.has_kernel("cuda", torch.float64)
+    assert not has_kernel("cuda", torch.float64)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from phasewise.records.errors import UserError
-from phasewise_studies.spectral_node import closed, data, lesson, solver, spectral
+from phasewise_studies.spectral_node import chebyshev, closed_form, data, losses, shooting, transitions
 from phasewise_studies.spectral_node.adjoint import adjoint_loss
 from phasewise_studies.spectral_node.flow import Flow, draw_flow, fold, rate
 from phasewise_studies.spectral_node.metric import (
@@ -66,9 +66,11 @@ def test_a_finite_difference_holds_in_float64_and_not_in_lower_precision(paramet
 
 def test_true_newton_converges_where_the_damped_update_does_not(parameters, problems) -> None:
     start, stop = problems
-    integrate = partial(solver.integrate_geodesic, partial(christoffel_tangent, parameters, wavelength=WAVES), steps=20)
+    integrate = partial(
+        shooting.integrate_geodesic, partial(christoffel_tangent, parameters, wavelength=WAVES), steps=20
+    )
     left = {
-        slope: float((solver.shoot(integrate, start, stop, newton=10, slope=slope)[1] - stop).abs().max())
+        slope: float((shooting.shoot(integrate, start, stop, newton=10, slope=slope)[1] - stop).abs().max())
         for slope in ("exact", "difference", "damped")
     }
     assert left["exact"] < 1e-12
@@ -79,9 +81,9 @@ def test_true_newton_converges_where_the_damped_update_does_not(parameters, prob
 def test_shooting_approaches_the_closed_form_at_fourth_order(parameters, problems) -> None:
     start, stop = problems
     gamma = partial(christoffel_tangent, parameters, wavelength=WAVES)
-    v0, _ = closed.solve_closed(closed.make_tables(parameters, WAVES, 2000), start, stop)
+    v0, _ = closed_form.solve_closed(closed_form.make_tables(parameters, WAVES, 2000), start, stop)
     errors = [
-        float((solver.integrate_geodesic(gamma, start, v0, steps)[0] - stop).abs().max()) for steps in (5, 10, 20)
+        float((shooting.integrate_geodesic(gamma, start, v0, steps)[0] - stop).abs().max()) for steps in (5, 10, 20)
     ]
     assert errors[2] < 1e-6
     # 2^4 a doubling, up to a fifth-order term that may help
@@ -91,29 +93,29 @@ def test_shooting_approaches_the_closed_form_at_fourth_order(parameters, problem
 
 def test_g_v_squared_is_constant_along_a_geodesic(parameters, problems) -> None:
     start, stop = problems
-    v0, _ = closed.solve_closed(closed.make_tables(parameters, WAVES, 2000), start, stop)
-    c, v = solver.integrate_geodesic(partial(christoffel_tangent, parameters, wavelength=WAVES), start, v0, 50)
+    v0, _ = closed_form.solve_closed(closed_form.make_tables(parameters, WAVES, 2000), start, stop)
+    c, v = shooting.integrate_geodesic(partial(christoffel_tangent, parameters, wavelength=WAVES), start, v0, 50)
     before, after = evaluate(parameters, start, WAVES) * v0**2, evaluate(parameters, c, WAVES) * v**2
     assert torch.allclose(after, before, rtol=1e-6)
 
 
 def test_tables_invert_each_other_and_a_still_transition_stays(parameters) -> None:
-    tables = closed.make_tables(parameters, WAVES, 500)
+    tables = closed_form.make_tables(parameters, WAVES, 500)
     c = torch.linspace(-1, 1, 41, dtype=torch.float64)[:, None].expand(-1, 3)
-    part = closed.arc_length(tables, c) / tables.arc[:, -1]
-    assert (closed.look_up(tables.inverse, 2 * part - 1) - c).abs().max() < 2e-6
-    v0, end = closed.solve_closed(tables, c, c)
+    part = closed_form.arc_length(tables, c) / tables.arc[:, -1]
+    assert (closed_form.look_up(tables.inverse, 2 * part - 1) - c).abs().max() < 2e-6
+    v0, end = closed_form.solve_closed(tables, c, c)
     assert not v0.any()
     assert (end - c).abs().max() < 2e-6
 
 
 def test_the_spectrum_over_concentration_is_the_spectrum_over_time(parameters, problems) -> None:
     start, stop = problems
-    flow, tables = fold(parameters), closed.make_tables(parameters, WAVES, 2000)
+    flow, tables = fold(parameters), closed_form.make_tables(parameters, WAVES, 2000)
     a = torch.linspace(0, 1, 60, dtype=torch.float64).reshape(20, 3)
-    v0, over_concentration = closed.couple_closed(tables, flow, start, stop, a, 20)
+    v0, over_concentration = closed_form.couple_closed(tables, flow, start, stop, a, 20)
     gamma = partial(christoffel_tangent, parameters, wavelength=WAVES)
-    _, _, over_time = solver.integrate_coupled(gamma, partial(rate, flow), start, v0, a, 50)
+    _, _, over_time = shooting.integrate_coupled(gamma, partial(rate, flow), start, v0, a, 50)
     assert (over_concentration - over_time).abs().max() < 1e-6
 
 
@@ -121,13 +123,13 @@ def test_the_spectrum_over_concentration_is_the_spectrum_over_time(parameters, p
 def test_in_float32_the_spectrum_of_a_short_transition_is_as_exact_as_any(parameters, way: float) -> None:
     start = torch.linspace(-0.9, 0.9, 200).double()[:, None].expand(-1, 3)
     stop = (start + way).float().double()
-    tables, a = closed.make_tables(parameters, WAVES, 2000), torch.ones(200, 3)
+    tables, a = closed_form.make_tables(parameters, WAVES, 2000), torch.ones(200, 3)
     gamma, flow = partial(christoffel_tangent, parameters, wavelength=WAVES), fold(parameters)
-    v0, _ = closed.solve_closed(tables, start, stop)
-    _, _, exact = solver.integrate_coupled(gamma, partial(rate, flow), start, v0, a.double(), 20)
+    v0, _ = closed_form.solve_closed(tables, start, stop)
+    _, _, exact = shooting.integrate_coupled(gamma, partial(rate, flow), start, v0, a.double(), 20)
     single = Flow(*(part.float() for part in flow))
-    tables = closed.cast(tables, torch.float32, torch.device("cpu"))
-    found_v0, found = closed.couple_closed(tables, single, start.float(), stop.float(), a, 10)
+    tables = closed_form.cast(tables, torch.float32, torch.device("cpu"))
+    found_v0, found = closed_form.couple_closed(tables, single, start.float(), stop.float(), a, 10)
     assert (found - exact).abs().max() < 5e-6
     assert (found_v0 - v0).abs().max() < 1e-6
 
@@ -141,23 +143,25 @@ def test_folding_the_embedding_changes_nothing(parameters) -> None:
 
 @pytest.mark.parametrize("power", [0, 1, 2, 5])
 def test_spectral_maps_are_exact_for_polynomials(power: int) -> None:
-    nodes, points = spectral.chebyshev_nodes(8), torch.linspace(-1, 1, 9, dtype=torch.float64)
-    assert torch.allclose(spectral.value_map(points, 8) @ nodes**power, points**power)
+    nodes, points = chebyshev.chebyshev_nodes(8), torch.linspace(-1, 1, 9, dtype=torch.float64)
+    assert torch.allclose(chebyshev.value_map(points, 8) @ nodes**power, points**power)
     exact = (points ** (power + 1) - (-1.0) ** (power + 1)) / (power + 1)
-    assert torch.allclose(spectral.integral_map(points, 8) @ nodes**power, exact)
+    assert torch.allclose(chebyshev.integral_map(points, 8) @ nodes**power, exact)
 
 
 def test_a_lookup_is_linear_between_columns_and_constant_outside() -> None:
     table = torch.tensor([[0.0, 1.0, 4.0]], dtype=torch.float64)
     c = torch.tensor([[-3.0], [-1.0], [-0.5], [0.0], [0.25], [1.0], [2.0]], dtype=torch.float64)
-    assert closed.look_up(table, c)[:, 0].tolist() == [0.0, 0.0, 0.5, 1.0, 1.75, 4.0, 4.0]
+    assert closed_form.look_up(table, c)[:, 0].tolist() == [0.0, 0.0, 0.5, 1.0, 1.75, 4.0, 4.0]
 
 
-@pytest.mark.parametrize("loss", [lesson.unrolled_loss, partial(lesson.unrolled_loss, recompute=True), adjoint_loss])
+@pytest.mark.parametrize("loss", [losses.unrolled_loss, partial(losses.unrolled_loss, recompute=True), adjoint_loss])
 def test_gradients_by_every_way_are_those_of_the_closed_form(parameters, loss) -> None:
-    pairs = lesson.all_pairs(3)
+    pairs = transitions.all_pairs(3)
     levels = torch.tensor([-1.0, 0.1, 1.0], dtype=torch.float64)
-    made = lesson.make_lesson(levels, WAVES, pairs, steps=20, newton=6, dtype=torch.float64, device=torch.device("cpu"))
+    made = transitions.make_transitions(
+        levels, WAVES, pairs, steps=20, newton=6, dtype=torch.float64, device=torch.device("cpu")
+    )
     table = torch.rand(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
 
     def gradient(function) -> dict[str, torch.Tensor]:
@@ -165,7 +169,7 @@ def test_gradients_by_every_way_are_those_of_the_closed_form(parameters, loss) -
         function(made, weights, table, torch.arange(len(pairs)))[0].backward()
         return {name: weight.grad for name, weight in weights.items()}
 
-    found, exact = gradient(loss), gradient(lesson.closed_loss)
+    found, exact = gradient(loss), gradient(losses.closed_loss)
     for name, value in exact.items():
         assert float((found[name] - value).norm() / value.norm()) < 2e-4, name
         assert value.abs().max() > 0, name

@@ -15,9 +15,20 @@ from phasewise.model.linear import more_work
 from phasewise.model.workload import Shape, Unsupported
 from phasewise.records.errors import UserError
 from phasewise.records.measure import ScalePoint
+<<<<<<< HEAD
 from phasewise_studies.spectral_node import checks, compress, peers, program, quality
 from phasewise_studies.spectral_node.closed import NODES
 from phasewise_studies.spectral_node.phases import Switches, workload
+=======
+from phasewise.bench.stepper import Bench
+from phasewise.run.counting import count_work
+from phasewise_studies.spectral_node import checks, peers, program
+from phasewise_studies.spectral_node.checks import quality
+from phasewise_studies.spectral_node.closed_form import NODES
+from phasewise_studies.spectral_node.phases import workload
+from phasewise_studies.spectral_node.product import compress
+from phasewise_studies.spectral_node.switches import Switches
+>>>>>>> study-spectral_node
 
 CPU = torch.device("cpu")
 GRID = {"form": "batched", "gamma": "grid"}
@@ -120,7 +131,9 @@ def test_a_build_does_not_import_the_compiler() -> None:
 import sys
 import torch
 from phasewise_studies.spectral_node import program
-from phasewise_studies.spectral_node.phases import Switches, workload
+from phasewise_studies.spectral_node.phases import workload
+from phasewise_studies.spectral_node.product import compress
+from phasewise_studies.spectral_node.switches import Switches
 
 shape = workload.cases["transitions"].tiny
 torch.set_deterministic_debug_mode("warn")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from phasewise_studies.spectral_node.closed import Tables, couple_closed
+from phasewise_studies.spectral_node.closed_form import Tables, couple_closed
 from phasewise_studies.spectral_node.flow import Flow
 
 

@@ -1,4 +1,4 @@
-"""The user's document, cell 4: the last layer's bias and softplus in one Triton kernel. Measured, not used (proposals.py)."""
+"""The user's document, cell 4: the last layer's bias and softplus in one Triton kernel. Measured, not used (checks/proposals.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ BLOCK = 1024
 
 @triton.jit
 def softplus_forward_kernel(g_out, z, bias, count, floor, BLOCK: tl.constexpr):
-    """g_out (count,) = ln(1 + e^s) + floor with s = z + bias, as max(s, 0) + ln(1 + e^-|s|): nothing overflows."""
+    """g_out (count,) = ln(1 + e^s) + floor with s = z + bias, as max(s, 0) + ln(1 + e^-|s|): nothing overflows.
+
+    One axis: the points.
+    """
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < count
     s = tl.load(z + at, mask=inside, other=0.0) + tl.load(bias)

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from phasewise import CheckContext, Checked, Quantity
-from phasewise_studies.spectral_node import data, kernels
+from phasewise.kit.kernels import has_kernel
+from phasewise_studies.spectral_node import data
 from phasewise_studies.spectral_node.metric import FLOOR, Parameters, evaluate, take_metric
 
 # cell 4: "dimensions are multiples of 8"
@@ -49,8 +50,8 @@ def measure_proposals(context: CheckContext) -> Checked:
     normed = evaluate_normed(metric, grid, waves)
     right = bool(normed.isfinite().all()) and float(normed.min()) >= FLOOR
     ratios = {"GroupNorm": _compare(lambda: evaluate_normed(metric, grid, waves), plain, device)}
-    if kernels.has_kernel(device):
-        from phasewise_studies.spectral_node.softplus import softplus_fused
+    if has_kernel(device):
+        from phasewise_studies.spectral_node.kernels.softplus import softplus_fused
 
         z, bias = torch.randn_like(normed), metric["metric/b3"]
         right = right and torch.allclose(softplus_fused(z, bias), positive(z, bias), rtol=1e-6, atol=1e-6)

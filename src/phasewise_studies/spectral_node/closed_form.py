@@ -14,9 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from phasewise_studies.spectral_node.chebyshev import chebyshev_nodes, integral_map, value_map
 from phasewise_studies.spectral_node.flow import Flow, rate
 from phasewise_studies.spectral_node.metric import Parameters, evaluate, take_metric
-from phasewise_studies.spectral_node.spectral import chebyshev_nodes, integral_map, value_map
 
 # nodes at which the network is asked; the check `nodes-resolve` says whether they are enough
 NODES = 128

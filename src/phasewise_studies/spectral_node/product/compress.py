@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from phasewise_studies.spectral_node import data
-from phasewise_studies.spectral_node.closed import NODES, couple_closed, make_tables
+from phasewise_studies.spectral_node.chebyshev import chebyshev_nodes
+from phasewise_studies.spectral_node.closed_form import NODES, couple_closed, make_tables
 from phasewise_studies.spectral_node.flow import NAMES as FLOW
 from phasewise_studies.spectral_node.flow import fold
 from phasewise_studies.spectral_node.metric import NAMES as METRIC
 from phasewise_studies.spectral_node.metric import draw_metric, evaluate
-from phasewise_studies.spectral_node.spectral import chebyshev_nodes
 
 Parameters = Mapping[str, Tensor]
 # largest error of A(1) over its standard deviation that a compressed model may add

@@ -1,8 +1,4 @@
-"""Other packages' way to do the same work, each with its solver as its own documentation recommends for a GPU.
-
-All take Gamma from the same grid and Newton's slope from v(1)/v0; steps and iterations are the case's. torchdiffeq-adjoint is the
-user's document to the letter: dopri5, rtol 1e-5, atol 1e-7, adjoint.
-"""
+"""Boundary-value problems by other packages: Gamma from the same grid, Newton's slope from v(1)/v0, the case's steps and iterations."""
 
 from __future__ import annotations
 
@@ -14,19 +10,12 @@ import torch
 from torch import Tensor
 
 from phasewise import Program, Shape
-from phasewise_studies.spectral_node import data
-from phasewise_studies.spectral_node.closed import look_up
-from phasewise_studies.spectral_node.flow import fold, rate, take_flow
-from phasewise_studies.spectral_node.lesson import LENGTH, Lesson, all_pairs, make_lesson, metric_terms
-from phasewise_studies.spectral_node.metric import christoffel_tangent, evaluate, take_metric
-from phasewise_studies.spectral_node.phases import Switches
-from phasewise_studies.spectral_node.solver import shoot
-from phasewise_studies.spectral_node.solving import build_solver, make_ready
-from phasewise_studies.spectral_node.training import build_training_with
+from phasewise_studies.spectral_node.boundary_value import build_solver, make_constants
+from phasewise_studies.spectral_node.closed_form import look_up
+from phasewise_studies.spectral_node.shooting import shoot
+from phasewise_studies.spectral_node.switches import Switches
 
 Batch = Mapping[str, Tensor]
-# the user's document, cell 2
-RTOL, ATOL = 1e-5, 1e-7
 
 
 def torch_compile(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
@@ -40,7 +29,7 @@ def torchdiffeq_rk4(inputs: Batch, case: str, shape: Shape, device: torch.device
     """torchdiffeq's fixed-step rk4 (the 3/8 rule), all problems as one state."""
     from torchdiffeq import odeint
 
-    gamma = partial(look_up, make_ready(inputs, shape, device).gamma)
+    gamma = partial(look_up, make_constants(inputs, shape, device).gamma)
     times = torch.linspace(0, 1, 2, device=device)
 
     def integrate(c: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,7 +45,7 @@ def torchode(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Pr
     """torchode's Tsit5 with a fixed step, one problem a row."""
     import torchode as ode
 
-    gamma = make_ready(inputs, shape, device).gamma
+    gamma = make_constants(inputs, shape, device).gamma
 
     def field(t: Tensor, y: Tensor) -> Tensor:
         c, v = (part.reshape(-1, shape.wavelengths) for part in y.unbind(1))
@@ -96,9 +85,9 @@ def diffrax(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Pro
     import jax
     import jax.numpy as jnp
 
-    from phasewise_studies.spectral_node.tableau import make_rk4
+    from phasewise_studies.spectral_node.peers.diffrax_tableau import make_rk4
 
-    gamma = jax.device_put(make_ready(inputs, shape, torch.device("cpu")).gamma.numpy())
+    gamma = jax.device_put(make_constants(inputs, shape, torch.device("cpu")).gamma.numpy())
     columns = shape.columns
 
     def field(t: Any, y: Any, row: Any) -> Any:
@@ -142,56 +131,3 @@ def diffrax(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Pro
         outputs=lambda raw: {name: torch.from_dlpack(part) for name, part in zip(("v0", "end"), raw, strict=True)},
         sync=sync,
     )
-
-
-def torchdiffeq_adjoint(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
-    """A training step by dopri5 with the adjoint, at the document's tolerances."""
-    dtype = torch.get_default_dtype()
-    parameters = take_metric(inputs, dtype=dtype, device=device) | take_flow(inputs, dtype=dtype, device=device)
-    lesson = make_lesson(
-        data.levels(shape.levels), data.wavelengths(shape.wavelengths), all_pairs(shape.levels),
-        steps=shape.steps, newton=shape.newton, dtype=dtype, device=device,
-    )  # fmt: skip
-    return build_training_with(Switches(), parameters, lesson, torchdiffeq_loss)
-
-
-class _Field(torch.nn.Module):
-    """[c, v] or [c, v, A] with its weights as parameters: odeint_adjoint gives gradients to these only."""
-
-    def __init__(self, weights: Mapping[str, Tensor], wavelengths: Tensor, *, coupled: bool) -> None:
-        super().__init__()
-        self.weights, self.wavelengths, self.coupled = weights, wavelengths, coupled
-
-    def forward(self, t: Tensor, y: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """dy/dt."""
-        c, v = y[:2]
-        moved = v, -christoffel_tangent(self.weights, c, self.wavelengths) * v * v
-        return (*moved, rate(fold(self.weights), *y)) if self.coupled else moved
-
-
-def torchdiffeq_loss(lesson: Lesson, parameters: Batch, table: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """`lesson.unrolled_loss` with torchdiffeq's dopri5 and its adjoint."""
-    from torchdiffeq import odeint, odeint_adjoint
-
-    _, own = metric_terms(lesson, parameters)
-    first, last = lesson.pairs[rows].unbind(1)
-    waves = len(lesson.wavelengths)
-    start, stop = (lesson.levels[level][:, None].expand(-1, waves).contiguous() for level in (first, last))
-    times = torch.linspace(0, 1, 2, dtype=start.dtype, device=start.device)
-    weights = tuple(parameters.values())
-    settings = {"rtol": RTOL, "atol": ATOL, "method": "dopri5"}
-    glide, couple = (_Field(parameters, lesson.wavelengths, coupled=coupled) for coupled in (False, True))
-
-    def integrate(c: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        ends = odeint(glide, (c, v), times, **settings)
-        return ends[0][-1], ends[1][-1]
-
-    with torch.no_grad():
-        v0, _ = shoot(integrate, start, stop, newton=lesson.newton, slope="exact")
-    metric = tuple(value for name, value in parameters.items() if name.startswith("metric/"))
-    ends = odeint_adjoint(glide, (start, v0), times, adjoint_params=metric, **settings)
-    v0 = v0 - (ends[0][-1] - stop) / (ends[1][-1] / v0).detach()
-    ends = odeint_adjoint(couple, (start, v0, table[first]), times, adjoint_params=weights, **settings)
-    length = evaluate(parameters, start, lesson.wavelengths).sqrt() * v0.abs()
-    loss = (ends[2][-1] - table[last]).square().mean() + LENGTH * length.mean()
-    return loss + own, ends[2][-1]

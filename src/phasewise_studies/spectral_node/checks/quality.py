@@ -1,4 +1,4 @@
-"""How well it learns: each concentration left out once, against a straight line between its neighbours."""
+"""How well and how fast it learns: concentrations left out, against a straight line between their neighbours; 500 epochs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ from torch import Tensor
 
 from phasewise import Chart, CheckContext, Checked, Quantity, Series
 from phasewise_studies.spectral_node import data
-from phasewise_studies.spectral_node.closed import cast, couple_closed, make_tables
-from phasewise_studies.spectral_node.flow import draw_flow, fold, take_flow
-from phasewise_studies.spectral_node.lesson import all_pairs, make_lesson
-from phasewise_studies.spectral_node.metric import draw_metric, take_metric
-from phasewise_studies.spectral_node.phases import Switches
-from phasewise_studies.spectral_node.training import build_training
+from phasewise_studies.spectral_node.product.fit import fit, predict_spectra
+from phasewise_studies.spectral_node.switches import Switches
 
 # the user's document; one step here is all of its transitions
 EPOCHS = 500
@@ -25,7 +21,6 @@ MANY_EPOCHS = 5000
 FEW_EPOCHS = 40
 # parts in which both numbers are timed
 BLOCKS = 10
-STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -46,42 +41,6 @@ def score(found: Tensor, exact: Tensor) -> Scores:
     cosine = torch.cosine_similarity(found, exact, dim=-1).clamp(-1, 1)
     r2 = 1 - gap.square().sum() / spread
     return Scores(float(gap.square().mean()), float(gap.abs().mean()), float(r2), float(torch.arccos(cosine).mean()))
-
-
-def fit(
-    levels: Tensor, table: Tensor, switches: Switches, *, widths: tuple[int, int], epochs: int, device: torch.device
-) -> tuple[dict[str, Tensor], list[float]]:
-    """Parameters and losses after `epochs` steps over all transitions between `levels`; table (L, W)."""
-    generator = torch.Generator().manual_seed(0)
-    waves = table.shape[1]
-    drawn = draw_metric(widths, generator) | draw_flow(waves, generator)
-    dtype = torch.get_default_dtype()
-    start = take_metric(drawn, dtype=dtype, device=device) | take_flow(drawn, dtype=dtype, device=device)
-    pairs = all_pairs(len(levels))
-    lesson = make_lesson(levels, data.wavelengths(waves), pairs, steps=STEPS, newton=5, dtype=dtype, device=device)
-    program = build_training(switches, start, lesson)
-    placed = program.place({"table": table, "order": torch.arange(len(pairs))})
-    losses = [program.step(placed)["loss"].clone() for _ in range(epochs)]
-    state = program.state()
-    return {name: state[name].detach().cpu().double() for name in start}, torch.stack(losses).tolist()
-
-
-def predict(parameters: dict[str, Tensor], levels: Tensor, table: Tensor, wanted: Tensor) -> Tensor:
-    """Spectra at the concentrations `wanted` (Q,): from the two nearest known levels, weighted by closeness; (Q, W)."""
-    cpu = torch.device("cpu")
-    tables = cast(make_tables(parameters, data.wavelengths(table.shape[1]), 500), torch.float64, cpu)
-    flow = fold(take_flow(parameters, dtype=torch.float64, device=cpu))
-    distance = (wanted[:, None] - levels).abs()
-    near = distance.topk(2, largest=False)
-    weight = 1 / near.values.clamp(min=1e-9)
-    weight = weight / weight.sum(1, keepdim=True)
-    total = torch.zeros(len(wanted), table.shape[1], dtype=torch.float64)
-    for k in range(2):
-        start = levels[near.indices[:, k]][:, None].expand_as(total)
-        stop = wanted[:, None].expand_as(total)
-        _, reached = couple_closed(tables, flow, start, stop, table[near.indices[:, k]], STEPS)
-        total += weight[:, k, None] * reached
-    return total
 
 
 def _switches(context: CheckContext) -> Switches:
@@ -118,7 +77,7 @@ def judge_measured(context: CheckContext) -> Checked:
         epochs=epochs,
         device=context.device,
     )
-    found = predict(parameters, spectra.levels[known], table[known], spectra.levels[rest])
+    found = predict_spectra(parameters, spectra.levels[known], table[known], spectra.levels[rest])
     line = data.interpolate_linear(spectra.levels[known], table[known], spectra.levels[rest])
     # the known ones hold both ends
     return _compare("measured", found, line, table[rest], losses, epochs, torch.ones(len(rest), dtype=torch.bool))
@@ -134,7 +93,7 @@ def _judge(
         parameters, losses = fit(
             levels[kept], table[kept], _switches(context), widths=_widths(context), epochs=epochs, device=context.device
         )
-        found.append(predict(parameters, levels[kept], table[kept], levels[k : k + 1])[0])
+        found.append(predict_spectra(parameters, levels[kept], table[kept], levels[k : k + 1])[0])
         line.append(data.interpolate_linear(levels[kept], table[kept], levels[k : k + 1])[0])
     known = data.LEVELS_PPB[: len(levels)]
     within = torch.tensor([0 < k < len(levels) - 1 for k in left_out])

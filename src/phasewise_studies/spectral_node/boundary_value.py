@@ -12,21 +12,25 @@ from torch import Tensor
 
 from phasewise import Program, Shape
 from phasewise.kit.graphs import capture
-from phasewise_studies.spectral_node import data, kernels
-from phasewise_studies.spectral_node.closed import NODES, cast, look_up, make_tables
+from phasewise.kit.kernels import has_kernel
+from phasewise_studies.spectral_node import data
+from phasewise_studies.spectral_node.chebyshev import chebyshev_nodes, value_map
+from phasewise_studies.spectral_node.closed_form import NODES, cast, look_up, make_tables
 from phasewise_studies.spectral_node.flow import fold, rate, take_flow
-from phasewise_studies.spectral_node.metric import christoffel_difference, christoffel_tangent, take_metric
-from phasewise_studies.spectral_node.phases import Switches
-from phasewise_studies.spectral_node.predict import Predict
-from phasewise_studies.spectral_node.solver import integrate_coupled, integrate_geodesic, shoot, step_geodesic
-from phasewise_studies.spectral_node.spectral import chebyshev_nodes, value_map
+from phasewise_studies.spectral_node.kernels import launch_solvers as kernels
+from phasewise_studies.spectral_node.metric import christoffel_tangent, differ, take_metric
+from phasewise_studies.spectral_node.product.predict import Predict
+from phasewise_studies.spectral_node.shooting import integrate_coupled, integrate_geodesic, shoot, step_geodesic
+from phasewise_studies.spectral_node.switches import Switches
 
 Batch = Mapping[str, Tensor]
 # RK4 steps that torch.compile unrolls into one kernel on a GPU
 COMPILED = 10
 
 
-def make_ready(inputs: Batch, shape: Shape, device: torch.device, *, dtype: torch.dtype | None = None) -> kernels.Ready:
+def make_constants(
+    inputs: Batch, shape: Shape, device: torch.device, *, dtype: torch.dtype | None = None
+) -> kernels.Constants:
     """The tables of Gamma, sqrt(g), s and s^-1, computed once in float64, as the document's cell 5 has it; and the flow."""
     dtype = dtype or torch.get_default_dtype()
     waves = data.wavelengths(shape.wavelengths)
@@ -38,8 +42,8 @@ def make_ready(inputs: Batch, shape: Shape, device: torch.device, *, dtype: torc
     )
     tables = make_tables(inputs, waves, shape.columns)
     flow = fold(take_flow(inputs, dtype=dtype, device=device))
-    ready = gamma.to(device, dtype).contiguous(), cast(tables, dtype, device)
-    return kernels.Ready(*ready, flow, kernels.scale_flow(flow))
+    placed = gamma.to(device, dtype).contiguous(), cast(tables, dtype, device)
+    return kernels.Constants(*placed, flow, kernels.scale_flow(flow))
 
 
 def build_solver(switches: Switches, inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
@@ -48,10 +52,10 @@ def build_solver(switches: Switches, inputs: Batch, case: str, shape: Shape, dev
     names = ("v0", "absorbance") if coupled else ("v0", "end")
     fallbacks: tuple[str, ...] = ()
     if switches.form in ("fused", "closed"):
-        step = _kernel_step(switches, make_ready(inputs, shape, device), coupled, shape)
+        step = _kernel_step(switches, make_constants(inputs, shape, device), coupled, shape)
         # the closed form is algebra: without a GPU its plain form is what the phase means
         is_meant = switches.form == "closed" and device.type != "cuda"
-        if not is_meant and not kernels.has_kernel(device, torch.get_default_dtype()):
+        if not is_meant and not has_kernel(device, torch.get_default_dtype()):
             fallbacks = (f"{switches.form}: no kernel for this device, the plain form ran instead",)
     else:
         step = _plain_step(switches, inputs, coupled, shape, device)
@@ -85,37 +89,28 @@ def _place_solver(device: torch.device, coupled: bool, batch: Batch) -> dict[str
     return placed
 
 
-def _kernel_step(switches: Switches, ready: kernels.Ready, coupled: bool, shape: Shape) -> Callable[[Any], Any]:
+def _kernel_step(switches: Switches, constants: kernels.Constants, coupled: bool, shape: Shape) -> Callable[[Any], Any]:
     sizes = {"steps": shape.steps, "newton": shape.newton}
     if switches.form == "closed":
         if coupled:
             return lambda p: kernels.closed_couple(
-                ready, p["start"], p["stop"], p["absorbance"], steps=shape.steps // 2
+                constants, p["start"], p["stop"], p["absorbance"], steps=shape.steps // 2
             )
-        return lambda p: kernels.closed_solve(ready, p["start"], p["stop"])
+        return lambda p: kernels.closed_solve(constants, p["start"], p["stop"])
     if coupled:
-        return lambda p: kernels.couple(ready, p["start"], p["stop"], p["absorbance"], **sizes)
-    return lambda p: kernels.solve(ready, p["start"], p["stop"], **sizes)
+        return lambda p: kernels.couple(constants, p["start"], p["stop"], p["absorbance"], **sizes)
+    return lambda p: kernels.solve(constants, p["start"], p["stop"], **sizes)
 
 
 def gamma_function(switches: Switches, inputs: Batch, shape: Shape, wavelengths: Tensor) -> Callable[[Tensor], Tensor]:
     """Gamma of c (..., W) at the given wavelengths (W,): by differences, by the tangent, or from the grid."""
     device, dtype = wavelengths.device, torch.get_default_dtype()
     if switches.gamma == "grid":
-        return partial(look_up, make_ready(inputs, shape, device).gamma)
+        return partial(look_up, make_constants(inputs, shape, device).gamma)
     if switches.gamma == "tangent":
         metric = take_metric(inputs, dtype=dtype, device=device)
         return lambda c: christoffel_tangent(metric, c, wavelengths.to(dtype))
     return differ(switches, take_metric(inputs, dtype=torch.float64, device=device), wavelengths.double())
-
-
-def differ(switches: Switches, metric: Batch, wavelengths: Tensor) -> Callable[[Tensor], Tensor]:
-    """Gamma by finite differences, in the precision that the switch says; the result has the dtype of c."""
-    if switches.difference == "float64":
-        return lambda c: christoffel_difference(metric, c.double(), wavelengths).to(c.dtype)
-    autocast = torch.bfloat16 if switches.difference == "bfloat16" else None
-    single = {name: value.float() for name, value in metric.items()}
-    return lambda c: christoffel_difference(single, c.float(), wavelengths.float(), autocast=autocast).to(c.dtype)
 
 
 def compile_integration(

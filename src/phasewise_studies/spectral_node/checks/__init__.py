@@ -1,4 +1,4 @@
-"""What must hold of any right result, whatever computed it; what is learnt is checked in quality.py."""
+"""What must hold of any right result, whatever computed it: a function for each check that phases.py names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from torch import Tensor
 
 from phasewise import CheckContext, Checked, Quantity, Shape
 from phasewise.kit.batches import find_largest
-from phasewise_studies.spectral_node import compress, data, lesson, program, proposals, quality
+from phasewise_studies.spectral_node import data, program
 from phasewise_studies.spectral_node.adjoint import adjoint_loss
-from phasewise_studies.spectral_node.closed import NODES, look_up, speed_at_nodes
-from phasewise_studies.spectral_node.flow import draw_flow
-from phasewise_studies.spectral_node.metric import christoffel_tangent, draw_metric, evaluate, take_metric
-from phasewise_studies.spectral_node.solver import integrate_geodesic, shoot
-from phasewise_studies.spectral_node.solving import make_ready
-from phasewise_studies.spectral_node.spectral import tail
+from phasewise_studies.spectral_node.boundary_value import make_constants
+from phasewise_studies.spectral_node.chebyshev import tail
+from phasewise_studies.spectral_node.checks import gradients, proposals, quality
+from phasewise_studies.spectral_node.closed_form import NODES, look_up, speed_at_nodes
+from phasewise_studies.spectral_node.losses import closed_loss, unrolled_loss
+from phasewise_studies.spectral_node.metric import christoffel_tangent, evaluate, take_metric
+from phasewise_studies.spectral_node.product import compress
+from phasewise_studies.spectral_node.shooting import integrate_geodesic, shoot
+from phasewise_studies.spectral_node.transitions import all_pairs
 
 # issue: endpoint, invariant g v^2 and v0 against the closed form; endpoint in float64; cosine of gradients
 SINGLE, DOUBLE, COSINE = 1e-5, 1e-10, 0.9999
@@ -80,7 +83,7 @@ def all_transitions(context: CheckContext) -> Checked:
     single, drift = follow(batch, found["v0"], context.shape)
     start, stop = (batch[name][:, None].expand_as(exact["v0"]) for name in ("start", "stop"))
     # shooting in float64 on the same grid as the kernels
-    gamma = partial(look_up, make_ready(batch, context.shape, CPU, dtype=torch.float64).gamma)
+    gamma = partial(look_up, make_constants(batch, context.shape, CPU, dtype=torch.float64).gamma)
     integrate = partial(integrate_geodesic, gamma, steps=context.shape.steps)
     _, end = shoot(integrate, start, stop, newton=context.shape.newton, slope="exact")
     double = float((end - stop).abs().max())
@@ -176,51 +179,28 @@ def gradients_agree(context: CheckContext) -> Checked:
     small = Shape(**dict(context.shape) | few | {"newton": 6})
     batch = program.make_inputs("train", small, 7)
     # 50 steps of 18,030 trajectories in float64 would keep 90 GB
-    unrolled = partial(lesson.unrolled_loss, recompute=True)
-    find = partial(_gradient, small=small, batch=batch, device=context.device)
+    unrolled = partial(unrolled_loss, recompute=True)
+    find = partial(gradients.find_gradients, small=small, batch=batch, device=context.device)
     exact = find(unrolled, steps=50)
-    ways = {"adjoint": adjoint_loss, "closed form": lesson.closed_loss, "unrolled": unrolled}
-    cosines = {name: _cosine(find(loss, steps=small.steps), exact) for name, loss in ways.items()}
+    ways = {"adjoint": adjoint_loss, "closed form": closed_loss, "unrolled": unrolled}
+    cosines = {name: gradients.find_worst_cosine(find(loss, steps=small.steps), exact) for name, loss in ways.items()}
     # this variant's own, from its state after one step, of the shape it was built for
     mine = context.build()
     context.run(mine, context.inputs(0))
     fresh = context.reference()
     context.run(fresh, context.inputs(0))
-    one, other = (_flat({k: v.cpu() for k, v in p.state().items() if k.startswith("grad/")}) for p in (mine, fresh))
+    one, other = (
+        gradients.flatten({k: v.cpu() for k, v in p.state().items() if k.startswith("grad/")}) for p in (mine, fresh)
+    )
     cosines["this variant"] = torch.cosine_similarity(one, other, dim=0).item()
     worst = min(cosines.values())
     metric = min(float(value.abs().max()) for name, value in mine.state().items() if name.startswith("grad/metric"))
     return Checked(
         passed=worst >= COSINE and metric > 0,
-        message=f"{len(lesson.all_pairs(small.levels))} transitions x {small.wavelengths} wavelengths: cosines "
+        message=f"{len(all_pairs(small.levels))} transitions x {small.wavelengths} wavelengths: cosines "
         + ", ".join(f"{name} {value:.7f}" for name, value in cosines.items()),
         numbers={f"cosine, {name}": Quantity(value=value) for name, value in cosines.items()},
     )
-
-
-def _gradient(loss, *, small: Shape, batch, device: torch.device, steps: int) -> dict[str, Tensor]:
-    """Gradients of all parameters in float64, computed on `device`, on the CPU."""
-    generator = torch.Generator().manual_seed(0)
-    drawn = draw_metric((small.first, small.second), generator) | draw_flow(small.wavelengths, generator)
-    weights = {name: value.to(device, copy=True).requires_grad_() for name, value in drawn.items()}
-    pairs = lesson.all_pairs(small.levels)
-    made = lesson.make_lesson(
-        data.levels(small.levels), data.wavelengths(small.wavelengths), pairs, steps=steps, newton=small.newton,
-        dtype=torch.float64, device=device,
-    )  # fmt: skip
-    loss(made, weights, batch["table"].to(device), torch.arange(len(pairs), device=device))[0].backward()
-    return {name: weight.grad.cpu() for name, weight in weights.items()}
-
-
-def _flat(gradients) -> Tensor:
-    return torch.cat([gradients[name].double().flatten() for name in sorted(gradients)])
-
-
-def _cosine(one, other) -> float:
-    """The worst over the two networks, so that a large flow can't hide a wrong metric."""
-    parts = [{k: v for k, v in g.items() if k.startswith(p)} for p in ("metric/", "flow/") for g in (one, other)]
-    flat = [_flat(part) for part in parts]
-    return min(torch.cosine_similarity(flat[i], flat[i + 1], dim=0).item() for i in (0, 2))
 
 
 def largest_batch(context: CheckContext) -> Checked:

@@ -2,7 +2,7 @@
 
 A row (N values on an even grid of c in [-1, 1], N at most ROW - 1, ROW a power of two) is kept as pairs (value in the middle
 of a cell, rise over it), so that one 8-byte read gives a linear interpolation. `tl.gather` can't do that: it lays the whole row
-into each warp. Without inline assembly (the interpreter) the row stays where it is.
+into each warp. Tensors of concentrations have one axis, the transitions; those of `open_row` one axis, the cells. Without inline assembly (the interpreter) the row stays where it is.
 """
 
 from __future__ import annotations
@@ -79,25 +79,3 @@ def look_up(row, c, count, scale, ROW: tl.constexpr, PTX: tl.constexpr):
         left = tl.minimum(position.to(tl.int32), count - 2)
         low = tl.load(row + left) * scale
         return low + (position - left.to(tl.float32)) * (tl.load(row + left + 1) * scale - low)
-
-
-@triton.jit
-def reciprocal(x, PTX: tl.constexpr):
-    """1/x to 1 ulp in one instruction of the special-function unit."""
-    if PTX:
-        return tl.inline_asm_elementwise(
-            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
-    else:
-        return 1.0 / x
-
-
-@triton.jit
-def power_of_two(x, PTX: tl.constexpr):
-    """2^x in one instruction; below -126 it is 0."""
-    if PTX:
-        return tl.inline_asm_elementwise(
-            "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
-    else:
-        return tl.exp2(x)

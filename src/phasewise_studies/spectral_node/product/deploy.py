@@ -1,4 +1,4 @@
-"""Write the compressed networks that hold their gate: python -m phasewise_studies.spectral_node.deploy FOLDER [WEIGHTS]
+"""Write the compressed networks that hold their gate: python -m phasewise_studies.spectral_node.product.deploy FOLDER [WEIGHTS]
 
 Each becomes FOLDER/NAME/model.safetensors with a manifest.json beside it: what it errs, its gate and the file's hash. WEIGHTS is a
 .safetensors file of a whole network; without one it is the network of the case `couple`. Needs safetensors.
@@ -14,8 +14,9 @@ from torch import Tensor
 
 from phasewise.export.manifest import write_manifest
 from phasewise.records.errors import UserError, report_errors
-from phasewise_studies.spectral_node import compress, program
+from phasewise_studies.spectral_node import program
 from phasewise_studies.spectral_node.phases import workload
+from phasewise_studies.spectral_node.product import compress
 
 FILE = "model.safetensors"
 

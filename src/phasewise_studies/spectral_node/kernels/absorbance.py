@@ -18,14 +18,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from phasewise.kit.fast_math import power_of_two, reciprocal
 from phasewise.kit.kernels import is_interpreted
 from phasewise_studies.spectral_node.flow import HIDDEN, Flow
-from phasewise_studies.spectral_node.rows import power_of_two, reciprocal
 
 
 @triton.jit
 def _hidden(bias, by_c, by_v, by_a, c, v, a, PTX: tl.constexpr):
-    """tanh of the first layer, (rows, 16)."""
+    """tanh of the first layer: axes [transition, hidden unit]; bias and weights [hidden unit], c, v and a [transition]."""
     z = bias[None, :] + by_c[None, :] * c[:, None] + by_v[None, :] * v[:, None] + by_a[None, :] * a[:, None]
     # 2 log2(e)
     return 1.0 - 2.0 * reciprocal(1.0 + power_of_two(2.8853900817779268 * z, PTX), PTX)
@@ -46,7 +46,7 @@ def _pull(weights, sums, q, c, v, a, dk, PTX: tl.constexpr):
     hidden = _hidden(bias, by_c, by_v, by_a, c, v, a, PTX)
     f = tl.sum(hidden * out[None, :], axis=1) + shift
     df = dk * q
-    # d z_i = df out_i (1 - tanh^2)
+    # d z_i = df out_i (1 - tanh^2): axes [transition, hidden unit]; df, dk, q, c, v and a are [transition]
     dz = (df[:, None] * out[None, :]) * (1.0 - hidden * hidden)
     sums = (
         s_bias + dz, s_c + dz * c[:, None], s_v + dz * v[:, None], s_a + dz * a[:, None],
@@ -67,6 +67,7 @@ def absorb_kernel(
     shift; saved (W, STEPS, R) is room for A.
     """
     this = tl.program_id(0).to(tl.int64)
+    # axis of transitions, axis of hidden units
     row = tl.arange(0, ROWS)
     unit = tl.arange(0, HIDDEN)
     inside = row < rows
@@ -103,6 +104,7 @@ def absorb_kernel(
     slope = tl.where(inside, gap * scale, 0.0)
     # what is stored above may come back to other threads
     tl.debug_barrier()
+    # axes [transition, hidden unit]: sums over the transitions are left for the end
     wide = tl.zeros((ROWS, HIDDEN), tl.float32)
     sums = (wide, wide, wide, wide, wide, tl.zeros((ROWS,), tl.float32))
     d_far = tl.zeros((ROWS,), tl.float32)

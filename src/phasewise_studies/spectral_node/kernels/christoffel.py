@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from phasewise_studies.spectral_node.rows import power_of_two, reciprocal
+from phasewise.kit.fast_math import power_of_two, reciprocal
 
 # 2 log2(e): e^2z = 2^(this z)
 TWO_LOG2_E = tl.constexpr(2.8853900817779268)
@@ -39,6 +39,7 @@ def christoffel_forward_kernel(
     z = tl.zeros((POINTS,), tl.float32) + tl.load(b3)
     slope = tl.zeros((POINTS,), tl.float32)
     for n in range(0, SECOND, WIDE):
+        # value and tangent before the second tanh: axes [point, unit of the second layer]
         column = n + tl.arange(0, WIDE)
         value = tl.zeros((POINTS, WIDE), tl.float32) + tl.load(b2 + column)[None, :]
         tangent = tl.zeros((POINTS, WIDE), tl.float32)
@@ -46,9 +47,11 @@ def christoffel_forward_kernel(
             unit = k + tl.arange(0, DEEP)
             by_c = tl.load(w1 + unit)
             rest = length * tl.load(w1 + FIRST + unit) + tl.load(b1 + unit)
+            # axes [point, unit of the first layer]
             hidden = _tanh(c[:, None] * by_c[None, :] + rest[None, :], PTX)
             # tanh' = 1 - tanh^2
             moved = (1.0 - hidden * hidden) * by_c[None, :]
+            # axes [unit of the first layer, unit of the second layer]
             weights = tl.load(w2 + unit[:, None] * SECOND + column[None, :])
             value = tl.dot(hidden, weights, value, input_precision=PRECISION)
             tangent = tl.dot(moved, weights, tangent, input_precision=PRECISION)
