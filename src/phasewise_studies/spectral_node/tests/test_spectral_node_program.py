@@ -15,20 +15,12 @@ from phasewise.model.linear import more_work
 from phasewise.model.workload import Shape, Unsupported
 from phasewise.records.errors import UserError
 from phasewise.records.measure import ScalePoint
-<<<<<<< HEAD
-from phasewise_studies.spectral_node import checks, compress, peers, program, quality
-from phasewise_studies.spectral_node.closed import NODES
-from phasewise_studies.spectral_node.phases import Switches, workload
-=======
-from phasewise.bench.stepper import Bench
-from phasewise.run.counting import count_work
 from phasewise_studies.spectral_node import checks, peers, program
 from phasewise_studies.spectral_node.checks import quality
 from phasewise_studies.spectral_node.closed_form import NODES
 from phasewise_studies.spectral_node.phases import workload
 from phasewise_studies.spectral_node.product import compress
 from phasewise_studies.spectral_node.switches import Switches
->>>>>>> study-spectral_node
 
 CPU = torch.device("cpu")
 GRID = {"form": "batched", "gamma": "grid"}
