@@ -7,8 +7,8 @@ import torch
 
 from phasewise_studies.testing import interpret_once
 
-# float32 rounds at 6e-8 and dx is a difference; bfloat16 rounds what is stored at 2^-9 of it
-TOLERANCES = {"float32": 2e-6, "bfloat16": 2.0**-8}
+# float32 rounds at 6e-8 and dx is a difference; bfloat16 keeps 8 digits, of which the interpreter cuts off the rest: a GPU rounds
+TOLERANCES = {"float32": 2e-6, "bfloat16": 2.0**-7}
 
 
 @pytest.fixture(scope="module")
@@ -91,5 +91,5 @@ def test_on_a_gpu_every_shape_agrees_with_float64_and_repeats_its_bits(rows: int
     found, again = (run(*(part.cuda() for part in operands)) for _ in range(2))
     for name, whole in exact.items():
         error = (found[name].cpu().double() - whole).abs().max() / whole.abs().max().clamp_min(1e-3)
-        assert error < 2 * TOLERANCES[dtype], name
+        assert error < TOLERANCES[dtype], name
         assert torch.equal(found[name], again[name]), name
