@@ -104,3 +104,16 @@ def test_it_stays_short_enough_to_be_read() -> None:
     sources = [path for path in STUDY.rglob("*.py") if "tests" not in path.parts]
     lines = [line.strip() for path in sources for line in path.read_text().splitlines()]
     assert len([line for line in lines if line and not line.startswith("#")]) <= 240
+
+
+def test_what_the_tutorial_shows_is_what_the_files_hold() -> None:
+    shown = (
+        (ROOT / "docs/tutorial.md")
+        .read_text()
+        .split("## 3. A real study")[1]
+        .split("\n## 4.")[0]
+        .split("```python\n")[1:]
+    )
+    held = {line.strip() for path in STUDY.rglob("*.py") for line in path.read_text().splitlines()}
+    assert len(shown) == 4
+    assert [line for block in shown for line in block.split("```")[0].splitlines() if line.strip() not in held] == []
