@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import torch
 
+from phasewise_studies.painn.kernels import cells
+from phasewise_studies.painn.kernels.boxes import plan_box
+from phasewise_studies.painn.kernels.dense import TileLaunch
+from phasewise_studies.painn.kernels.message import RowLaunch
 from phasewise_studies.painn.layout import Edges
 from phasewise_studies.painn.tests import painn_kernel_cases as cases
 from phasewise_studies.painn.tests.painn_tile_cases import LENGTHS, check_layers, check_poison, draw_rows
-from phasewise_studies.painn.triton import cells
-from phasewise_studies.painn.triton.boxes import plan_box
-from phasewise_studies.painn.triton.dense import TileLaunch
-from phasewise_studies.painn.triton.message import RowLaunch
 
 SKEWED = torch.tensor([[6.0, 0.0, 0.0], [1.0, 4.0, 0.0], [-1.0, 1.0, 7.0]])
 TILE = RowLaunch(32, 2, warps=2, tile=8)
