@@ -38,7 +38,7 @@ from phasewise_studies.painn.kernels.row_reads import (
     load_filter,
     load_neighbours,
     load_pairs,
-    load_turn,
+    load_two,
     look_up,
     make_zeros,
 )
@@ -141,12 +141,12 @@ def stream_both(
     bases, steep, at, COUNT: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, UNROLL: tl.constexpr,
     HAS_MU: tl.constexpr,
 ):  # fmt: skip
-    """The three parts of the filter and of its slope for each edge of a turn: a row of `at` is read once for all of them."""
+    """The three parts of the filter and of its slope for each edge of an iteration: a row of `at` is read once for all of them."""
     q, r, m = make_zeros(BLOCK, UNROLL), make_zeros(BLOCK, UNROLL), make_zeros(BLOCK, UNROLL)
     d_q, d_r, d_m = q, r, m
     for pair in tl.static_range((COUNT + 1) // 2):
-        numbers = load_turn(bases, pair, UNROLL)
-        changes = load_turn(steep, pair, UNROLL)
+        numbers = load_two(bases, pair, UNROLL)
+        changes = load_two(steep, pair, UNROLL)
         for which in tl.static_range(2):
             if 2 * pair + which < COUNT:
                 row = at + (2 * pair + which) * (3 * FEATURES)
@@ -195,7 +195,7 @@ def message_adjoint_kernel(
             sum_z = tl.load(mubar + here + 2 * FEATURES)
         for e0 in range(start, end, UNROLL):
             others = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
-            # all loads of the turn come before its stores, so that they are in flight together: a load can't be moved before a store
+            # all loads of the iteration come before its stores, so that they are in flight together: a load can't be moved before a store
             # that might have written there
             bases, steep = find_records(record, e0, end, PAIRS, UNROLL), find_records(slope, e0, end, SLOPES, UNROLL)
             records, slopes, from_q, from_x, from_y, from_z, before = (), (), (), (), (), (), ()

@@ -81,6 +81,7 @@ def write_pulls(pulls, p_x, p_y, p_z, e, end, WARPS: tl.constexpr, ADD: tl.const
     EDGES: tl.constexpr = p_x.shape[1]
     lane = tl.arange(0, 8)[None, :, None]
     p = choose_three(lane, p_x[:, None, :], p_y[:, None, :], p_z[:, None, :])
+    # axes as in `tiles.py`: (warp, l, edge) -> (warp, l, eight, k, pair, own 1) -> (k, l, warp, eight, pair, own 1)
     p = tl.permute(tl.reshape(p, (WARPS, 8, EDGES // 8, 4, 2, 1)), (3, 1, 0, 2, 4, 5))
     lane = tl.arange(0, 8)[None, :, None, None, None, None]
     at = tl.broadcast_to(pulls + e * 3 + tl.minimum(lane, 2), (4, 8, WARPS, EDGES // 8, 2, 1))
@@ -150,7 +151,8 @@ def adjoint_tile_kernel(
                 sum_y = add_own(sum_y, w_m * from_y)
                 sum_z = add_own(sum_z, w_m * from_z)
             h = w_r * x_r
-            # what one lane has is added up first, then p is linear in the sums
+            # what one lane has is added up first, then p is linear in the sums:
+            # (warp, own, l, edge) over own -> (warp, l, edge), and over l -> (warp, edge)
             g, h_x, h_y, h_z = tl.reduce(
                 (of_lanes(g), of_lanes(h * from_x), of_lanes(h * from_y), of_lanes(h * from_z)), 1, sum_four
             )
@@ -159,6 +161,7 @@ def adjoint_tile_kernel(
             p_x, p_y, p_z = tl.reduce((h_x - g * u_x, h_y - g * u_y, h_z - g * u_z), 1, sum_three)
             write_pulls(pulls, p_x, p_y, p_z, wide + e0 + tile_edges(EDGES), end, WARPS, ADD)
         if HAS_MU:
+            # (warp, feature, k) over k
             sum_x, sum_y, sum_z, sum_r = tl.reduce((sum_x, sum_y, sum_z, sum_r), 2, sum_four)
             sum_q = tl.sum(sum_q, 2)[:, :, None]
             sum_x, sum_y, sum_z = sum_x[:, :, None] * scale, sum_y[:, :, None] * scale, sum_z[:, :, None] * scale

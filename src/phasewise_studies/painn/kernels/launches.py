@@ -17,7 +17,7 @@ class RowLaunch:
     rows: int = 4
     unroll: int = 2
     warps: int = 1
-    # the filter is read anew in each turn, once for all of its edges, and does not stay in registers: there is room for more edges
+    # the filter is read anew in each iteration, once for all of its edges, and does not stay in registers: there is room for more edges
     streamed: bool = False
     # edges of a product on tensor cores (`tiles.py`): then a program has `warps` warps with a share of its features each; 0: none
     tile: int = 0

@@ -146,7 +146,7 @@ def message_kernel(
         sum_x, sum_y, sum_z = sum_q, sum_q, sum_q
         for e0 in range(start, end, UNROLL):
             senders = load_neighbours(j, e0, end, row, UNROLL, UNROLL > 1)
-            # all loads of the turn come first, so that they are in flight together
+            # all loads of the iteration come first, so that they are in flight together
             bases = find_records(record, e0, end, PAIRS, UNROLL)
             numbers, from_q, from_r, from_m, from_x, from_y, from_z = (), (), (), (), (), (), ()
             for step in tl.static_range(UNROLL):

@@ -113,6 +113,7 @@ def message_tile_kernel(
         if start == end:
             sender, record, u_x, u_y, u_z, _ = read_edges(j, ends, numbers, end, following, edges, WARPS, DEPTH, EDGES)
         start, end = end, following
+        # (warp, feature, edge) over edges
         sum_q, sum_x, sum_y, sum_z = tl.reduce((sum_q, sum_x, sum_y, sum_z), 2, sum_four)
         # the three components take the places of three edges
         total = choose_three(

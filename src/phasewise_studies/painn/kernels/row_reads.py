@@ -1,7 +1,7 @@
-"""What the kernels of messages read in one turn over a row: who the edges come from, their records, the filter.
+"""What the kernels of messages read in one iteration over a row: who the edges come from, their records, the filter.
 
 resident    a program's slice of the filter, 3 (K + 1) values a feature, is loaded once and stays in registers
-streamed    a row of it is read in each turn, once for all edges of the turn, from the first-level cache: registers are for edges
+streamed    a row of it is read in each iteration, once for all of its edges, from the first-level cache: registers are for edges
 table       the rows that an edge combines are looked up for it
 """
 
@@ -38,7 +38,7 @@ def look_up(filters, f, record, COUNT: tl.constexpr, FEATURES: tl.constexpr, HAS
 
 @triton.jit
 def find_records(records, begin, end, SIZE: tl.constexpr, UNROLL: tl.constexpr):
-    """Where the records of one turn begin, SIZE pairs long each; an edge past the end has that of the last one.
+    """Where the records of one iteration begin, SIZE pairs long each; an edge past the end has that of the last one.
 
     It adds nothing, since what it gathers is 0: four numbers to mask, where its records are 46.
     """
@@ -64,7 +64,7 @@ def load_pairs(base, COUNT: tl.constexpr):
 
 @triton.jit
 def load_neighbours(j, begin, end, row, UNROLL: tl.constexpr, MASKED: tl.constexpr):
-    """The other ends of the edges of one turn; an edge past the end reads its own row."""
+    """The other ends of the edges of one iteration; an edge past the end reads its own row."""
     found = ()
     for step in tl.static_range(UNROLL):
         # an if, since the branch that is not taken must not be compiled
@@ -105,7 +105,7 @@ def anew(at, e0, FEATURES: tl.constexpr):
 
 @triton.jit
 def make_zeros(BLOCK: tl.constexpr, COUNT: tl.constexpr):
-    """A block of zeros for each edge of a turn."""
+    """A block of zeros for each edge of an iteration."""
     found = ()
     for _ in tl.static_range(COUNT):
         found += (tl.zeros((BLOCK,), tl.float32),)
@@ -113,8 +113,8 @@ def make_zeros(BLOCK: tl.constexpr, COUNT: tl.constexpr):
 
 
 @triton.jit
-def load_turn(bases, place: tl.constexpr, UNROLL: tl.constexpr):
-    """Two numbers at `place` of each record of a turn."""
+def load_two(bases, place: tl.constexpr, UNROLL: tl.constexpr):
+    """Two numbers at `place` of each record of an iteration."""
     found = ()
     for step in tl.static_range(UNROLL):
         found += (load_pairs(bases[step] + place, 1),)
@@ -134,10 +134,10 @@ def add_scaled(totals, numbers, which: tl.constexpr, row, UNROLL: tl.constexpr):
 def stream_filter(
     bases, at, COUNT: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, UNROLL: tl.constexpr, HAS_MU: tl.constexpr
 ):  # fmt: skip
-    """The three parts of the filter for each edge of a turn: a row of `at` is read once for all of them."""
+    """The three parts of the filter for each edge of an iteration: a row of `at` is read once for all of them."""
     q, r, m = make_zeros(BLOCK, UNROLL), make_zeros(BLOCK, UNROLL), make_zeros(BLOCK, UNROLL)
     for pair in tl.static_range((COUNT + 1) // 2):
-        numbers = load_turn(bases, pair, UNROLL)
+        numbers = load_two(bases, pair, UNROLL)
         for which in tl.static_range(2):
             if 2 * pair + which < COUNT:
                 row = at + (2 * pair + which) * (3 * FEATURES)
