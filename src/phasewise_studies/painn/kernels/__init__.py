@@ -4,8 +4,8 @@ What the engine takes of them: fused_messages.FusedMessages, fused_atoms.fused_p
 
 A atoms, E places for edges, B systems, F features, K radial functions, P parts (F / RowLaunch.summed). Every function
 answers in plain PyTorch where `phasewise.kit.kernels.has_kernel` says no; the plain form stands beside each kernel as `..._plain`. No atomics on
-floats, no waiting for the device, no sizes taken from it: every step can stand in a CUDA graph and repeats its bits. A grid has one program at least (`max(1, ...)`): one of none
-cannot be launched.
+floats, no waiting for the device, no sizes taken from it: every step can stand in a CUDA graph and repeats its bits. A grid has one
+program at least (`max(1, ...)`): one of none cannot be launched.
 
 Lists (positions float64, r float32; an `Edges` of exactly `capacity` places, `overflow` counts what found no place)
     molecules.find_in_molecules(atoms, cutoff, capacity) -> Edges                     batches of molecules; rows ascend in j
