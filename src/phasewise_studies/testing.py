@@ -12,12 +12,12 @@ from filelock import FileLock
 from phasewise.kit.interpreter import interpret
 
 
-def interpret_once(factory: pytest.TempPathFactory, module: str) -> Any:
-    """What `module` prints in Triton's interpreter, run once for all test processes."""
+def interpret_once(factory: pytest.TempPathFactory, module: str, *arguments: str) -> Any:
+    """What `module` prints in Triton's interpreter for these arguments, run once for all test processes."""
     base = factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    file = base / f"{module}.json"
+    file = base / f"{'-'.join((module, *arguments))}.json"
     with FileLock(file.with_suffix(".lock")):
         if not file.exists():
-            file.write_text(json.dumps(interpret(module)))
+            file.write_text(json.dumps(interpret(module, *arguments)))
     return json.loads(file.read_text())

@@ -1,7 +1,7 @@
 """Triton's kernels without a GPU: a module run where Triton interprets, in a process of its own.
 
 TRITON_INTERPRET has to stand before triton is imported, so a process that has imported it can't ask for it any more.
-`python -m phasewise.kit.interpreter MODULE` is that process: it takes a half to two thirds of the interpreter's own time.
+`python -m phasewise.kit.interpreter MODULE [ARGUMENT ...]` is that process: it takes a half to two thirds of the interpreter's own time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 LIMIT_S = 500
 
 
-def interpret(module: str, limit_s: float = LIMIT_S) -> Any:
-    """What `python -m module` prints as its last line, as JSON.
+def interpret(module: str, *arguments: str, limit_s: float = LIMIT_S) -> Any:
+    """What `python -m module arguments` prints as its last line, as JSON.
 
     :raises RuntimeError: the module fails, with what it wrote to its standard error
     """
@@ -27,7 +27,7 @@ def interpret(module: str, limit_s: float = LIMIT_S) -> Any:
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    command = [sys.executable, "-m", "phasewise.kit.interpreter", module]
+    command = [sys.executable, "-m", "phasewise.kit.interpreter", module, *arguments]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=limit_s)
     if ran.returncode != 0:
         raise RuntimeError(f"{module} ended with {ran.returncode} in Triton's interpreter:\n{ran.stderr}")
@@ -63,4 +63,6 @@ def replace_once() -> None:
 
 if __name__ == "__main__":
     replace_once()
-    runpy.run_module(sys.argv[1], run_name="__main__", alter_sys=True)
+    # the module finds its own arguments
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -2,7 +2,7 @@
 
 The derivation, equation by equation, is src/phasewise_studies/painn/notes/derivation.md. A bar marks dE/d(...): qbar = dE/dq.
 What belongs to atoms is here; what belongs to edges is a `Messages`, of which there is a plain one (`messages.py`) and one of
-Triton kernels (`fused.py`). Nothing here asks for a gradient, so all of it can be compiled, exported and captured.
+Triton kernels (`kernels/fused_messages.py`). Nothing here asks for a gradient, so all of it can be compiled, exported and captured.
 """
 
 from __future__ import annotations

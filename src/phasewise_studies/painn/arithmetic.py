@@ -1,4 +1,4 @@
-"""How a matrix product of plain PyTorch rounds: float32, TF32 or bfloat16. Three TF32 products in one are in `fused_atoms.py`."""
+"""How a matrix product of plain PyTorch rounds: float32, TF32 or bfloat16. Three TF32 products in one are in `kernels/dense.py`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from phasewise.kit.kernels import has_kernel
 from phasewise_studies.painn.adjoint import Multiply
-from phasewise_studies.painn.triton.device import has_kernels
 
 # bits of float32's mantissa that TF32 drops: 23 - 10
 DROPPED = 13
@@ -22,7 +22,7 @@ def choose_multiply(precision: str, device: torch.device) -> tuple[Multiply, tup
         return (linear if device.type == "cuda" else multiply_tf32), ()
     if precision == "bfloat16":
         return multiply_bfloat16, ()
-    if precision == "tf32x3" and not has_kernels(device):
+    if precision == "tf32x3" and not has_kernel(device):
         return linear, ("tf32x3: no NVIDIA GPU, float32 products ran instead",)
     return linear, ()
 

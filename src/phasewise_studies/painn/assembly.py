@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from phasewise.kit.kernels import has_kernel
 from phasewise_studies.painn import reference
 from phasewise_studies.painn.layout import Atoms, Edges
-from phasewise_studies.painn.phases import Switches
-from phasewise_studies.painn.triton.device import has_kernels
+from phasewise_studies.painn.switches import Switches
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ def choose_assembly(switches: Switches, device: torch.device) -> tuple[Callable[
     """From energies of atoms and pulls of edges to energies of systems and forces on atoms; why not as it was asked for."""
     if switches.assembly != "triton":
         return by_scatter, ()
-    reason = () if has_kernels(device) else ("triton-forces: no NVIDIA GPU, plain PyTorch ran instead",)
+    reason = () if has_kernel(device) else ("triton-forces: no NVIDIA GPU, plain PyTorch ran instead",)
     if switches.neighbours != "triton":
         # a sum along rows reads the opposite of each edge, which only the kernels' list names
         return by_scatter, reason or ("triton-forces: the list names no opposite edges, forces were scattered",)
-    from phasewise_studies.painn.triton.forces import gather_forces, sum_energies, sum_systems
+    from phasewise_studies.painn.kernels.forces import gather_forces, sum_energies, sum_systems
 
     def by_rows(
         atoms: Atoms, edges: Edges, energy: Tensor, pulls: Tensor | None, atomref: Tensor, strain: bool

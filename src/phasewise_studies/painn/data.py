@@ -21,7 +21,7 @@ from phasewise_studies.painn.inputs import check_names, check_shapes
 from phasewise_studies.painn.layout import Atoms
 from phasewise_studies.painn.masses import MASSES
 
-FRAMES = Path(__file__).parent / "distil" / "frames"
+FRAMES = Path(__file__).parent / "product" / "distil" / "frames"
 
 # (eV/A)/dalton in A/fs^2, and k_B in eV/K: CODATA 2018
 ACCELERATION = 9.648533212e-3

@@ -15,13 +15,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from phasewise.kit.kernels import has_kernel
 from phasewise_studies.painn import adjoint, neighbours, reference
 from phasewise_studies.painn.arithmetic import choose_multiply
 from phasewise_studies.painn.assembly import Result, choose_assembly, compile_if
 from phasewise_studies.painn.layout import Atoms, Edges, Sizes, Weights
 from phasewise_studies.painn.messages import PlainMessages
-from phasewise_studies.painn.phases import Switches
-from phasewise_studies.painn.triton.device import has_kernels
+from phasewise_studies.painn.switches import Switches
 
 # of the filter table: 512 leave 1e-7 of the filter and 8e-6 of its slope; more lose to float32, whose slope is a difference of
 # neighbouring knots over their distance
@@ -75,7 +75,7 @@ def fit_switches(switches: Switches, sizes: Sizes) -> tuple[Switches, tuple[str,
     """The switches without kernels that do not take a model of these sizes, and why."""
     if "triton" not in (switches.message, switches.atoms):
         return switches, ()
-    from phasewise_studies.painn.fused import find_obstacle
+    from phasewise_studies.painn.kernels.fused_messages import find_obstacle
 
     obstacle = find_obstacle(sizes)
     if not obstacle:
@@ -97,7 +97,7 @@ def ready_weights(switches: Switches, weights: Weights, sizes: Sizes, device: to
     }
     if switches.atoms != "triton" or choose_products(switches) != "split":
         return ready
-    from phasewise_studies.painn.fused_atoms import split_weights
+    from phasewise_studies.painn.kernels.fused_atoms import split_weights
 
     return ready | split_weights(ready)
 
@@ -117,13 +117,13 @@ def choose_finder(switches: Switches, atoms: Atoms, plan: neighbours.ListPlan) -
 
 
 def _triton_finder(atoms: Atoms, plan: neighbours.ListPlan) -> tuple[Finder, tuple[str, ...]]:
-    from phasewise_studies.painn.triton.boxes import plan_box
-    from phasewise_studies.painn.triton.cells import find_in_box
-    from phasewise_studies.painn.triton.lists import find_plain
-    from phasewise_studies.painn.triton.molecules import find_in_molecules
+    from phasewise_studies.painn.kernels.boxes import plan_box
+    from phasewise_studies.painn.kernels.cells import find_in_box
+    from phasewise_studies.painn.kernels.lists import find_plain
+    from phasewise_studies.painn.kernels.molecules import find_in_molecules
 
     reason = (
-        () if has_kernels(atoms.positions.device) else ("triton-neighbours: no NVIDIA GPU, brute force ran instead",)
+        () if has_kernel(atoms.positions.device) else ("triton-neighbours: no NVIDIA GPU, brute force ran instead",)
     )
     if atoms.cell is None:
         return lambda now: find_in_molecules(now, plan.cutoff, plan.capacity), reason
@@ -174,25 +174,23 @@ def _fused_model(
     atoms: Atoms,
     forces: bool,
 ) -> tuple[Model, tuple[str, ...]]:
-    from phasewise_studies.painn.fused import FusedMessages, default_launches
-    from phasewise_studies.painn.triton.message import pack_filter
-    from phasewise_studies.painn.triton.split import split_filters
+    from phasewise_studies.painn.kernels.fused_messages import FusedMessages, default_launches
+    from phasewise_studies.painn.kernels.message import pack_filter
+    from phasewise_studies.painn.kernels.split import split_filters
 
     packed = pack_filter(weights["filter.weight"], weights["filter.bias"], sizes.layers)
     knots = KNOTS if switches.table else 0
     if switches.table:
-        from phasewise_studies.painn.triton.table import build_table
+        from phasewise_studies.painn.kernels.table import build_table
 
         packed = build_table(packed, sizes, KNOTS)
     # what stands in for kernels is not worth compiling
     parts = choose_parts(switches, compiled=switches.compiled and atoms.positions.is_cuda)
     launches = default_launches(atoms.positions.shape[0], sizes, atoms.positions.device, knots)
-    reason = (
-        () if has_kernels(atoms.positions.device) else ("triton-message: no NVIDIA GPU, plain PyTorch ran instead",)
-    )
+    reason = () if has_kernel(atoms.positions.device) else ("triton-message: no NVIDIA GPU, plain PyTorch ran instead",)
     if switches.tuned and not reason:
-        from phasewise_studies.painn.fused_atoms import fused_parts
-        from phasewise_studies.painn.tuning import tune_launches, tune_tiles
+        from phasewise_studies.painn.kernels.fused_atoms import fused_parts
+        from phasewise_studies.painn.kernels.tuning import tune_launches, tune_tiles
 
         launches = tune_launches(packed, sizes, find(atoms), launches, knots)
         if switches.atoms == "triton":
@@ -214,7 +212,7 @@ def _fused_model(
 def choose_parts(switches: Switches, *, compiled: bool) -> adjoint.AtomParts:
     """The dense parts: ours, each compiled by itself, or plain."""
     if switches.atoms == "triton":
-        from phasewise_studies.painn.fused_atoms import fused_parts
+        from phasewise_studies.painn.kernels.fused_atoms import fused_parts
 
         return fused_parts(choose_products(switches))
     if not compiled:
@@ -249,6 +247,6 @@ def list_unused(switches: Switches, device: torch.device) -> tuple[str, ...]:
     unused = {
         "filter-table: plain messages evaluate their filters": switches.table and not fused,
         "autotune: without the kernels there is no launch to choose": switches.tuned
-        and not (fused and has_kernels(device)),
+        and not (fused and has_kernel(device)),
     }
     return tuple(reason for reason, is_true in unused.items() if is_true)

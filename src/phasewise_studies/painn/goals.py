@@ -1,8 +1,8 @@
-"""What is asked of the workload: goals on a data-centre GPU, the parts of the user's document, and how exact a result has to be."""
+"""What is asked of the workload: goals on a data-centre GPU, the parts of the user's document, how exact a result has to be, and what may go wrong."""
 
 from __future__ import annotations
 
-from phasewise import Target, Tolerance
+from phasewise import Risk, Target, Tolerance
 
 TARGETS = (
     Target("time_s", case="aspirin", minimum=300e-6, target=120e-6, stretch=70e-6, name="aspirin, list + energy + forces"),
@@ -63,3 +63,40 @@ TIERS = {
     "moderate": Tolerance(1e-6, 1e-4, times_baseline=64, unit="eV, eV/A", why="production molecular dynamics"),
     "relaxed": Tolerance(1e-5, 1e-3, unit="eV, eV/A", why="screening"),
 }
+
+NUMERICS = Risk(
+    "Forces by hand lose accuracy",
+    probability=30,
+    impact="high",
+    symptom="force errors over 1e-4 eV/A, molecular dynamics that heats up",
+    mitigation="each part against autograd in float64, and all of it against finite differences",
+    contingency="autograd for the part that fails, 3 to 5 days",
+    check="finite-differences",
+)
+CORRECTNESS = Risk(
+    "A kernel is wrong, or wrong at times",
+    probability=50,
+    impact="medium",
+    symptom="wrong results, crashes, races",
+    mitigation="Triton and no atomics on floats, one kernel at a time, each against plain PyTorch at odd sizes",
+    contingency="the plain operator answers and the report says so, 7 to 14 days",
+    check="kernels-repeatable",
+)
+STALE = Risk(
+    "A replay reads old inputs",
+    probability=5,
+    impact="high",
+    symptom="the first batch's forces for every batch",
+    mitigation="inputs are copied to where the graph reads them",
+    contingency="launch eagerly, 0 days",
+    check="second-call",
+)
+GAIN = Risk(
+    "The kernels gain less than promised",
+    probability=20,
+    impact="low",
+    symptom="under 1.5 times a kernel, memory-bound",
+    mitigation="profile first, the largest share first",
+    contingency="accept 10 to 15 times instead of 25, 0 days",
+    by_hand="the targets of each part say whether it came true",
+)

@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from phasewise import Case, Check, Idea, Needs, Peer, Phase, Risk, Shape, Target, Workload
-from phasewise_studies.painn.goals import PARTS, TARGETS, TIERS
+from phasewise import Case, Check, Idea, Needs, Peer, Phase, Shape, Target, Workload
+from phasewise_studies.painn.goals import CORRECTNESS, GAIN, NUMERICS, PARTS, STALE, TARGETS, TIERS
+from phasewise_studies.painn.switches import EVERYTHING, Switches
 
 # width of the models at tiny: a box at the full width takes a CPU a second a step
 TINY = 64
 WIDTH = 128
 
-
-@dataclass(frozen=True)
-class Switches:
-    """Everything that a phase may change."""
-
-    # all systems at once, or one after the other
-    batched: bool = False
-    # how rows of neighbours are read: "index" (x[j]) or "select" (index_select)
-    gather: str = "index"
-    # a list in a fixed number of places, or as long as it is
-    places: bool = False
-    # "autograd" or "analytic"
-    forces: str = "autograd"
-    compiled: bool = False
-    # "torch" or "triton": the list, the messages, the sums into forces, the dense parts
-    neighbours: str = "torch"
-    message: str = "torch"
-    assembly: str = "torch"
-    atoms: str = "torch"
-    # leave out what is 0 or never read
-    pruned: bool = False
-    # of matrix products: "float32", "tf32", "tf32x3", "bfloat16"
-    precision: str = "float32"
-    # filters from a table over the distance
-    table: bool = False
-    # record the step once, then replay it
-    graph: bool = False
-    # parts of the batch on streams of their own
-    streams: int = 1
-    # launches chosen by timing
-    tuned: bool = False
-
-
 CUDA = Needs(cuda=True)
 TRITON = Needs(cuda=True, modules=("triton",), capability=(7, 5))
-EVERYTHING = {
-    "batched": True, "gather": "select", "places": True, "forces": "analytic", "compiled": True, "neighbours": "triton",
-    "message": "triton", "assembly": "triton", "pruned": True, "atoms": "triton", "precision": "tf32x3",
-}  # fmt: skip
 
 
 def environment(switches: Switches) -> dict[str, str]:
@@ -123,43 +85,6 @@ LADDER = (*LATENCY, *THROUGHPUT)
 # boxes take the whole stack at once
 LARGE = (*LADDER, "box-10k")
 LISTS = ("list-512x64", "list-8192")
-
-NUMERICS = Risk(
-    "Forces by hand lose accuracy",
-    probability=30,
-    impact="high",
-    symptom="force errors over 1e-4 eV/A, molecular dynamics that heats up",
-    mitigation="each part against autograd in float64, and all of it against finite differences",
-    contingency="autograd for the part that fails, 3 to 5 days",
-    check="finite-differences",
-)
-CORRECTNESS = Risk(
-    "A kernel is wrong, or wrong at times",
-    probability=50,
-    impact="medium",
-    symptom="wrong results, crashes, races",
-    mitigation="Triton and no atomics on floats, one kernel at a time, each against plain PyTorch at odd sizes",
-    contingency="the plain operator answers and the report says so, 7 to 14 days",
-    check="kernels-repeatable",
-)
-STALE = Risk(
-    "A replay reads old inputs",
-    probability=5,
-    impact="high",
-    symptom="the first batch's forces for every batch",
-    mitigation="inputs are copied to where the graph reads them",
-    contingency="launch eagerly, 0 days",
-    check="second-call",
-)
-GAIN = Risk(
-    "The kernels gain less than promised",
-    probability=20,
-    impact="low",
-    symptom="under 1.5 times a kernel, memory-bound",
-    mitigation="profile first, the largest share first",
-    contingency="accept 10 to 15 times instead of 25, 0 days",
-    by_hand="the targets of each part say whether it came true",
-)
 
 PHASES = (
     Phase(

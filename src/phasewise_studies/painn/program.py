@@ -1,4 +1,4 @@
-"""PaiNN as programs: inputs, the build of every variant, the float64 reference and the declared work."""
+"""PaiNN as programs: inputs, the build of every variant, and the declared work; the float64 reference is in `reference.py`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,20 @@ from torch import Tensor
 
 from phasewise import Program, Shape, Work
 from phasewise.kit.graphs import capture
-from phasewise_studies.painn import reference as plain
 from phasewise_studies.painn.assembly import compile_if
 from phasewise_studies.painn.counts import count_bytes, count_edges, count_flops
 from phasewise_studies.painn.data import Batch, as_atoms, make_batch, mass_table
 from phasewise_studies.painn.engine import make_engine
 from phasewise_studies.painn.motion import leapfrog_of
-from phasewise_studies.painn.phases import Switches
+from phasewise_studies.painn.reference import reference
+from phasewise_studies.painn.results import describe_list, select_results
 from phasewise_studies.painn.streams import run_on_streams, split_systems
+from phasewise_studies.painn.switches import Switches
 from phasewise_studies.painn.weights import choose_weights
 
-# edges whose float64 intermediates the reference holds at a time: 2 GB
-PIECE = 1 << 15
-# of the NVE step: half a femtosecond, as hydrogen asks for
-TIME_STEP_FS = 0.5
+__all__ = ["build", "make_inputs", "reference", "work"]
 
 Placed = dict[str, Tensor]
-# positions, velocities, forces, elements, masses of elements, time step -> positions and velocities
-Move = Callable[..., tuple[Tensor, Tensor]]
 
 
 def make_inputs(case: str, shape: Shape, seed: int) -> Batch:
@@ -58,29 +54,6 @@ def build(switches: Switches, inputs: Batch, case: str, shape: Shape, device: to
     )
 
 
-def reference(inputs: Batch, case: str, shape: Shape, items: Tensor | None = None) -> Program:
-    """Brute-force neighbours, float64, forces by autograd; on a GPU where there is one, since a box is much for a CPU."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    weights, sizes = choose_weights(shape.features)
-    weights = {name: tensor.to(device) for name, tensor in weights.items()}
-
-    def step(batch: Batch) -> dict[str, Tensor]:
-        here = {name: tensor.to(device) for name, tensor in batch.items()}
-        atoms = as_atoms(here)
-        i, j, shift = plain.find_neighbours(atoms, sizes.cutoff)
-        if shape.task == "list":
-            return describe_list(i, plain.edge_vectors(atoms, i, j, shift), len(atoms.numbers))
-        piece = None if len(i) <= PIECE else PIECE
-        energy, forces = plain.energy_and_forces(atoms, i, j, shift, weights, sizes, piece)
-        found = _select(energy, forces, here, shape, mass_table(device))
-        found = {name: value.cpu() for name, value in found.items()}
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
-        return found
-
-    return Program(step=step)
-
-
 def work(case: str, shape: Shape) -> Work:
     """Operations and bytes of the pruned model with exact filters, each layer a kernel each way."""
     atoms, edges, systems = count_edges(shape)
@@ -108,19 +81,6 @@ def to_device(batch: Batch, device: torch.device) -> Placed:
     }
 
 
-def describe_list(i: Tensor, r: Tensor, atoms: int) -> dict[str, Tensor]:
-    """A list without its order: number of neighbours (A,) int64 and sum of their distances (A,) in A, float64, on the CPU.
-
-    The same edges give the same bits, in whatever order they stand.
-    """
-    # added in ascending order by one thread: a GPU's atomics would add in another order at each reading
-    d, order = r.double().norm(dim=1).sort()
-    d, i = d.cpu(), i.long()[order].cpu()
-    count = torch.bincount(i, minlength=atoms)
-    distance = torch.zeros(atoms, dtype=torch.float64).index_add(0, i, d)
-    return {"neighbours": count, "distance": distance}
-
-
 def _make_step(switches: Switches, example: Placed, shape: Shape) -> tuple[Callable[[Placed], Any], tuple[str, ...]]:
     weights, sizes = choose_weights(shape.features)
     atoms = as_atoms(example)
@@ -137,23 +97,9 @@ def _make_step(switches: Switches, example: Placed, shape: Shape) -> tuple[Calla
 
     def step(placed: Placed) -> dict[str, Tensor]:
         result = engine.evaluate(as_atoms(placed))
-        return _select(result.energy, result.forces, placed, shape, table, move)
+        return select_results(result.energy, result.forces, placed, shape, table, move)
 
     return step, engine.fallbacks
-
-
-def _select(
-    energy: Tensor, forces: Tensor | None, placed: Batch, shape: Shape, table: Tensor, move: Move = leapfrog_of
-) -> dict[str, Tensor]:
-    """What the case asks for."""
-    if shape.task == "energy" or forces is None:
-        return {"energy": energy}
-    if shape.task == "step":
-        positions, velocities = move(
-            placed["positions"], placed["velocities"], forces, placed["numbers"].int(), table, TIME_STEP_FS
-        )
-        return {"energy": energy, "forces": forces, "positions": positions, "velocities": velocities}
-    return {"energy": energy, "forces": forces}
 
 
 def _build_loop(switches: Switches, inputs: Batch, shape: Shape, device: torch.device) -> Program:
@@ -218,7 +164,7 @@ def _join(raw: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 def _make_module(example: Placed, shape: Shape) -> torch.nn.Module:
     """What the export stage writes: the analytic model in plain PyTorch, list included."""
-    from phasewise_studies.painn.deploy import Potential
+    from phasewise_studies.painn.product.deploy import Potential
 
     weights, sizes = choose_weights(shape.features)
     return Potential(weights, sizes, as_atoms(example))

@@ -7,7 +7,7 @@ Forces are -dE/dR by autograd. The hand-derived form of the same forces is in `a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import torch
@@ -15,10 +15,39 @@ from torch import Tensor
 from torch.nn.functional import linear, silu
 from torch.utils.checkpoint import checkpoint
 
+from phasewise import Program, Shape
+from phasewise_studies.painn.data import as_atoms, mass_table
 from phasewise_studies.painn.layout import Atoms, Edges, Sizes, Weights
+from phasewise_studies.painn.results import describe_list, select_results
+from phasewise_studies.painn.weights import choose_weights
 
 # rows of a tensor by index
 Take = Callable[[Tensor, Tensor], Tensor]
+# edges whose float64 intermediates are held at a time: 2 GB
+PIECE = 1 << 15
+
+
+def reference(inputs: Mapping[str, Tensor], case: str, shape: Shape, items: Tensor | None = None) -> Program:
+    """Brute-force neighbours, float64, forces by autograd; on a GPU where there is one, since a box is much for a CPU."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    weights, sizes = choose_weights(shape.features)
+    weights = {name: tensor.to(device) for name, tensor in weights.items()}
+
+    def step(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        here = {name: tensor.to(device) for name, tensor in batch.items()}
+        atoms = as_atoms(here)
+        i, j, shift = find_neighbours(atoms, sizes.cutoff)
+        if shape.task == "list":
+            return describe_list(i, edge_vectors(atoms, i, j, shift), len(atoms.numbers))
+        piece = None if len(i) <= PIECE else PIECE
+        energy, forces = energy_and_forces(atoms, i, j, shift, weights, sizes, piece)
+        found = select_results(energy, forces, here, shape, mass_table(device))
+        found = {name: value.cpu() for name, value in found.items()}
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        return found
+
+    return Program(step=step)
 
 
 def radial_functions(d: Tensor, sizes: Sizes) -> Tensor:

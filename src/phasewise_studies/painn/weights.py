@@ -18,8 +18,8 @@ from torch import Tensor
 from phasewise.records.errors import UserError
 from phasewise_studies.painn.layout import SPECIES, Sizes, Weights, weight_shapes
 
-# the student that distil.train wrote; a retrained one gets another number, so that what was measured with the old one is measured again
-STUDENT = Path(__file__).parent / "student" / "painn-gfn2-1"
+# the student that product.distil.train wrote; a retrained one gets another number, so that what was measured with the old one is measured again
+STUDENT = Path(__file__).parent / "product" / "student" / "painn-gfn2-1"
 # features of the student; models of other widths are for trying things out, with seeded weights
 STUDENT_FEATURES = 128
 

@@ -10,7 +10,7 @@ import torch
 from phasewise_studies.painn import reference
 from phasewise_studies.painn.engine import make_engine
 from phasewise_studies.painn.layout import Atoms
-from phasewise_studies.painn.phases import EVERYTHING, Switches
+from phasewise_studies.painn.switches import EVERYTHING, Switches
 from phasewise_studies.painn.tests.painn_molecules import SMALL, draw_molecule, join, small_weights
 
 # products of half the features go in tiles of 32

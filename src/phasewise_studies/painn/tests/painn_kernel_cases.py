@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from phasewise_studies.painn import reference
-from phasewise_studies.painn.layout import Atoms, Edges, Sizes
-from phasewise_studies.painn.triton import (
+from phasewise_studies.painn.kernels import (
     adjoint,
     adjoint_tiles,
     cells,
@@ -29,7 +28,8 @@ from phasewise_studies.painn.triton import (
     update,
     update_adjoint,
 )
-from phasewise_studies.painn.triton.boxes import Box
+from phasewise_studies.painn.kernels.boxes import Box
+from phasewise_studies.painn.layout import Atoms, Edges, Sizes
 
 CUTOFF = 5.0
 Found = dict[str, float | bool]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from phasewise_studies.painn.layout import Sizes
-from phasewise_studies.painn.schnetpack_state import to_schnetpack
+from phasewise_studies.painn.product.schnetpack_state import to_schnetpack
 from phasewise_studies.painn.tests.painn_molecules import small_weights
 
 

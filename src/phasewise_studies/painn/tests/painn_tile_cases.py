@@ -8,13 +8,13 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from phasewise_studies.painn.fused import FusedMessages, Launches
+from phasewise_studies.painn.kernels import adjoint, split
+from phasewise_studies.painn.kernels.adjoint_tiles import adjoint_by_tiles
+from phasewise_studies.painn.kernels.fused_messages import FusedMessages, Launches
+from phasewise_studies.painn.kernels.launches import RowLaunch
+from phasewise_studies.painn.kernels.message_tiles import message_by_tiles
 from phasewise_studies.painn.layout import Atoms, Edges, Sizes
 from phasewise_studies.painn.tests.painn_kernel_cases import Found, draw_batch, make_split
-from phasewise_studies.painn.triton import adjoint, split
-from phasewise_studies.painn.triton.adjoint_tiles import adjoint_by_tiles
-from phasewise_studies.painn.triton.message_tiles import message_by_tiles
-from phasewise_studies.painn.triton.row_launch import RowLaunch
 
 # around a tile and two, with none, and many
 LENGTHS = [0, 1, 8, 15, 16, 17, 40]

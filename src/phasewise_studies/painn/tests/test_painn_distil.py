@@ -12,12 +12,12 @@ import torch
 
 from phasewise.records.errors import UserError
 from phasewise_studies.painn.data import DRUGS, load_frames
-from phasewise_studies.painn.distil import teacher
-from phasewise_studies.painn.distil import train as trainer
-from phasewise_studies.painn.distil.teacher import MOLECULES, Recipe, embed, label
-from phasewise_studies.painn.distil.train import fit_atomref, measure_errors, place_frames, split_frames, train
 from phasewise_studies.painn.goals import TARGETS
 from phasewise_studies.painn.layout import Sizes
+from phasewise_studies.painn.product.distil import teacher
+from phasewise_studies.painn.product.distil import train as trainer
+from phasewise_studies.painn.product.distil.teacher import MOLECULES, Recipe, embed, label
+from phasewise_studies.painn.product.distil.train import fit_atomref, measure_errors, place_frames, split_frames, train
 from phasewise_studies.painn.weights import STUDENT, STUDENT_FEATURES, choose_weights, load_elements, load_model
 
 
@@ -65,12 +65,12 @@ def test_the_shipped_student_has_the_errors_that_are_on_record() -> None:
     assert found == pytest.approx(recorded, rel=0.2)
 
 
-def test_the_readme_quotes_the_errors_of_the_student() -> None:
-    readme = (STUDENT.parents[1] / "README.md").read_text()
+def test_the_notes_quote_the_errors_of_the_student() -> None:
+    notes = (STUDENT.parents[2] / "notes/student.md").read_text()
     held_out = json.loads(STUDENT.with_suffix(".json").read_text())["held_out"]
     assert held_out.keys() == MOLECULES.keys()
     for name, errors in held_out.items():
-        assert f"| {name} | {errors['energy_mae_meV']} | {errors['force_mae_meV_per_A']} |" in readme
+        assert f"| {name} | {errors['energy_mae_meV']} | {errors['force_mae_meV_per_A']} |" in notes
 
 
 def test_the_student_lists_the_elements_of_its_molecules() -> None:

@@ -14,13 +14,13 @@ from phasewise_studies.painn.tests.painn_molecules import SMALL
 from phasewise_studies.painn.tests.painn_states import write_state
 from phasewise_studies.painn.weights import load_model
 
-EXAMPLES = Path(__file__).parents[4] / "examples/painn"
+EXAMPLES = "phasewise_studies.painn.product.examples"
 WATER = "3\n\nO 0.000 0.000 0.000\nH 0.757 0.586 0.000\nH -0.757 0.586 0.000\n"
 
 
 def run_example(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """`python examples/painn/<name>.py ...` on the CPU."""
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
+    """`python -m phasewise_studies.painn.product.examples.<name> ...` on the CPU."""
+    command = [sys.executable, "-m", f"{EXAMPLES}.{name}", *map(str, arguments)]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
 

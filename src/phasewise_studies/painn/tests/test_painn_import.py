@@ -11,7 +11,7 @@ from torch import Tensor
 
 from phasewise.records.errors import UserError
 from phasewise_studies.painn.layout import Sizes
-from phasewise_studies.painn.schnetpack_state import (
+from phasewise_studies.painn.product.schnetpack_state import (
     from_schnetpack,
     known_elements,
     read_offsets,

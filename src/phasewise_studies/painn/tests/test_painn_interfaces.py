@@ -11,8 +11,8 @@ from phasewise.kit.devices import choose_device
 from phasewise.records.errors import UserError
 from phasewise_studies.painn import reference
 from phasewise_studies.painn.data import as_atoms
-from phasewise_studies.painn.deploy import Potential, PotentialOnEdges
-from phasewise_studies.painn.evaluator import Evaluator
+from phasewise_studies.painn.product.deploy import Potential, PotentialOnEdges
+from phasewise_studies.painn.product.evaluator import Evaluator
 from phasewise_studies.painn.tests.painn_molecules import SMALL, draw_molecule, join, small_weights
 from phasewise_studies.painn.weights import draw_weights
 
@@ -49,7 +49,7 @@ def test_an_evaluator_makes_room_when_atoms_come_closer() -> None:
 
 def test_the_ase_calculator_gives_energy_forces_and_the_slope_of_the_energy_as_stress() -> None:
     ase = pytest.importorskip("ase", reason="needs the package ase")
-    from phasewise_studies.painn.ase_calculator import PainnCalculator
+    from phasewise_studies.painn.product.ase_calculator import PainnCalculator
 
     positions, numbers = draw_molecule(12, 1)
     atoms = ase.Atoms(numbers.numpy(), positions.numpy(), cell=[6.5, 7.0, 8.0], pbc=True)
@@ -70,7 +70,7 @@ def test_the_ase_calculator_gives_energy_forces_and_the_slope_of_the_energy_as_s
 
 def test_the_ase_calculator_refuses_a_slab() -> None:
     ase = pytest.importorskip("ase", reason="needs the package ase")
-    from phasewise_studies.painn.ase_calculator import PainnCalculator
+    from phasewise_studies.painn.product.ase_calculator import PainnCalculator
 
     atoms = ase.Atoms("H2", [[0, 0, 0], [0.8, 0, 0]], cell=[9, 9, 9], pbc=[True, True, False])
     atoms.calc = PainnCalculator(Evaluator(small_weights(), SMALL))
@@ -114,7 +114,7 @@ def test_a_device_that_is_not_here_is_refused_before_anything_is_loaded(monkeypa
 
 def test_the_ase_calculator_refuses_a_device_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ase", reason="needs the package ase")
-    from phasewise_studies.painn.ase_calculator import PainnCalculator
+    from phasewise_studies.painn.product.ase_calculator import PainnCalculator
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="cpu, cuda and cuda:<number>"):
@@ -127,7 +127,7 @@ def test_torchsims_own_validation_passes() -> None:
     pytest.importorskip("torch_sim", reason="needs the package torch-sim-atomistic")
     from torch_sim.models.interface import validate_model_outputs
 
-    from phasewise_studies.painn.torchsim_model import PainnModel
+    from phasewise_studies.painn.product.torchsim_model import PainnModel
 
     model = PainnModel(Evaluator(draw_weights(SMALL, 3), SMALL))
     validate_model_outputs(model, torch.device("cpu"), torch.float64)
@@ -136,7 +136,7 @@ def test_torchsims_own_validation_passes() -> None:
 def test_the_example_of_the_torchsim_model_runs() -> None:
     ts = pytest.importorskip("torch_sim", reason="needs the package torch-sim-atomistic")
     ase = pytest.importorskip("ase", reason="needs the package ase")
-    from phasewise_studies.painn import torchsim_model
+    from phasewise_studies.painn.product import torchsim_model
 
     positions, numbers = draw_molecule(5, 1)
     atoms = ase.Atoms(numbers.numpy(), positions.numpy(), cell=[20, 20, 20])

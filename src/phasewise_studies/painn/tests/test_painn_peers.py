@@ -12,7 +12,7 @@ from phasewise import Shape
 from phasewise.records.errors import UserError
 from phasewise_studies.painn import peers, program, reference
 from phasewise_studies.painn.data import as_atoms
-from phasewise_studies.painn.schnetpack_state import from_schnetpack, schnetpack_names, to_schnetpack
+from phasewise_studies.painn.product.schnetpack_state import from_schnetpack, schnetpack_names, to_schnetpack
 from phasewise_studies.painn.tests.painn_molecules import SMALL, draw_molecule, join, small_weights
 from phasewise_studies.painn.weights import check_weights, load_model, save_model
 

@@ -14,7 +14,9 @@ from phasewise_studies.painn.data import draw_velocities, make_batch, mass_table
 from phasewise_studies.painn.dynamics import fit_drift, run_nve
 from phasewise_studies.painn.engine import make_engine
 from phasewise_studies.painn.layout import SPECIES
-from phasewise_studies.painn.phases import CASES, EVERYTHING, Switches, workload
+from phasewise_studies.painn.phases import CASES, workload
+from phasewise_studies.painn.results import describe_list
+from phasewise_studies.painn.switches import EVERYTHING, Switches
 from phasewise_studies.painn.tests.painn_molecules import SMALL, draw_molecule, join, small_weights
 
 CPU = torch.device("cpu")
@@ -78,13 +80,13 @@ def test_molecules_of_different_sizes_are_all_found_by_the_loop() -> None:
 def test_a_list_in_another_order_is_described_by_the_same_bits_and_unwritten_places_show() -> None:
     generator = torch.Generator().manual_seed(0)
     i, r = torch.randint(0, 50, (4000,), generator=generator), torch.randn(4000, 3, generator=generator)
-    expected = program.describe_list(i, r, 50)
+    expected = describe_list(i, r, 50)
     for _ in range(4):
         # as atomics do, which add in any order
         order = torch.randperm(4000, generator=generator)
-        assert all_same_bits(program.describe_list(i[order], r[order], 50), expected)
+        assert all_same_bits(describe_list(i[order], r[order], 50), expected)
     r[7] = float("nan")
-    nan = program.describe_list(i, r, 50)["distance"].isnan()
+    nan = describe_list(i, r, 50)["distance"].isnan()
     assert nan.sum() == 1 and nan[i[7]]
 
 

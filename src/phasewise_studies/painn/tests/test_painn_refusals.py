@@ -13,9 +13,9 @@ from phasewise.records.errors import UserError
 from phasewise_studies.painn import reference
 from phasewise_studies.painn.data import as_atoms
 from phasewise_studies.painn.engine import make_engine
-from phasewise_studies.painn.evaluator import Evaluator
 from phasewise_studies.painn.layout import Atoms, Sizes
-from phasewise_studies.painn.phases import EVERYTHING, Switches
+from phasewise_studies.painn.product.evaluator import Evaluator
+from phasewise_studies.painn.switches import EVERYTHING, Switches
 from phasewise_studies.painn.tests.painn_molecules import SMALL, draw_molecule, join, small_weights
 
 PLAIN = Switches(batched=True, gather="select", places=True, forces="analytic")

@@ -7,9 +7,9 @@ import torch
 
 pytest.importorskip("triton", reason="the halves stand beside Triton kernels")
 
+from phasewise_studies.painn.kernels import radial, split
 from phasewise_studies.painn.layout import Sizes
 from phasewise_studies.painn.tests import painn_kernel_cases as cases
-from phasewise_studies.painn.triton import radial, split
 
 COUNT = 21
 

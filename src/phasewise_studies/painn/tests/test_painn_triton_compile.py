@@ -11,7 +11,7 @@ import pytest
 
 triton = pytest.importorskip("triton", reason="Triton compiles these kernels")
 
-from phasewise_studies.painn.triton import (  # noqa: E402
+from phasewise_studies.painn.kernels import (  # noqa: E402
     adjoint,
     adjoint_tiles,
     cells,

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from phasewise_studies.painn.kernels import dense
 from phasewise_studies.painn.layout import Atoms, Edges
 from phasewise_studies.painn.tests import painn_kernel_cases as cases
-from phasewise_studies.painn.triton import dense
 
 pytestmark = pytest.mark.gpu
 
@@ -42,7 +42,7 @@ def test_molecules_agree_with_brute_force(counts: list[int]) -> None:
 )
 @pytest.mark.parametrize("skewed", [False, True])
 def test_boxes_agree_with_brute_force(count: int, side: float, skewed: bool) -> None:
-    from phasewise_studies.painn.triton.boxes import plan_box
+    from phasewise_studies.painn.kernels.boxes import plan_box
 
     cell = side * torch.eye(3, dtype=torch.float64)
     if skewed:
@@ -54,10 +54,10 @@ def test_boxes_agree_with_brute_force(count: int, side: float, skewed: bool) -> 
 
 def list_launches(tabulated: bool, count: int | None) -> tuple[list, list]:
     """The first `count` of each kernel, forwards and backwards, those by tiles among them where there is no table."""
-    from phasewise_studies.painn.triton.adjoint import ADJOINT_LAUNCHES
-    from phasewise_studies.painn.triton.adjoint_tiles import ADJOINT_TILES
-    from phasewise_studies.painn.triton.message import FORWARD_LAUNCHES
-    from phasewise_studies.painn.triton.message_tiles import FORWARD_TILES
+    from phasewise_studies.painn.kernels.adjoint import ADJOINT_LAUNCHES
+    from phasewise_studies.painn.kernels.adjoint_tiles import ADJOINT_TILES
+    from phasewise_studies.painn.kernels.message import FORWARD_LAUNCHES
+    from phasewise_studies.painn.kernels.message_tiles import FORWARD_TILES
 
     both = ((FORWARD_LAUNCHES, FORWARD_TILES), (ADJOINT_LAUNCHES, ADJOINT_TILES))
     forward, backward = ([*plain[:count], *(() if tabulated else tiles[:count])] for plain, tiles in both)
@@ -102,8 +102,8 @@ def test_products_of_positive_numbers_do_not_shrink(count: int) -> None:
 
 def test_a_list_in_a_graph_follows_the_positions_and_says_when_it_overflows() -> None:
     from phasewise.kit.graphs import capture
-    from phasewise_studies.painn.triton.lists import find_plain
-    from phasewise_studies.painn.triton.molecules import find_in_molecules
+    from phasewise_studies.painn.kernels.lists import find_plain
+    from phasewise_studies.painn.kernels.molecules import find_in_molecules
 
     atoms = cases.draw_batch(MOLECULES, "cuda")
     room = int(cases.plain_list(atoms, 120_000).row_ptr[-1]) + 200
@@ -120,8 +120,8 @@ def test_a_list_in_a_graph_follows_the_positions_and_says_when_it_overflows() ->
 
 def test_a_cell_list_in_a_graph_follows_the_positions() -> None:
     from phasewise.kit.graphs import capture
-    from phasewise_studies.painn.triton.boxes import plan_box
-    from phasewise_studies.painn.triton.cells import find_in_box
+    from phasewise_studies.painn.kernels.boxes import plan_box
+    from phasewise_studies.painn.kernels.cells import find_in_box
 
     cell = 24.0 * torch.eye(3, dtype=torch.float64)
     atoms = cases.draw_box(1296, cell, "cuda")

@@ -8,14 +8,12 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="the plain forms stand beside Triton kernels")
 
+from phasewise.kit.kernels import has_kernel
 from phasewise_studies.painn import reference
-from phasewise_studies.painn.layout import Sizes, weight_shapes
-from phasewise_studies.painn.tests import painn_kernel_cases as cases
-from phasewise_studies.painn.triton import (
+from phasewise_studies.painn.kernels import (
     adjoint,
     adjoint_tiles,
     dense,
-    device,
     forces,
     message,
     message_tiles,
@@ -25,6 +23,8 @@ from phasewise_studies.painn.triton import (
     update,
     update_adjoint,
 )
+from phasewise_studies.painn.layout import Sizes, weight_shapes
+from phasewise_studies.painn.tests import painn_kernel_cases as cases
 
 SIZES = Sizes(features=32)
 SKEWED = torch.tensor([[6.0, 0.0, 0.0], [1.0, 5.0, 0.0], [-1.0, 1.0, 7.0]])
@@ -175,8 +175,8 @@ def test_every_launch_has_whole_warps_and_divides_the_width(launch: message.RowL
 
 
 def test_a_cpu_has_no_kernels() -> None:
-    assert not device.has_kernels("cpu")
-    assert not device.has_kernels("cpu", torch.float64)
+    assert not has_kernel("cpu")
+    assert not has_kernel("cpu", torch.float64)
 
 
 def cut_to_tf32(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,23 +10,25 @@ import torch
 
 pytest.importorskip("triton", reason="the launches stand beside Triton kernels")
 
-from phasewise_studies.painn import tuning
 from phasewise_studies.painn.engine import ready_weights
-from phasewise_studies.painn.fused import Launches, default_launches, fitting_launches
-from phasewise_studies.painn.fused_atoms import Tiles
-from phasewise_studies.painn.layout import Sizes
-from phasewise_studies.painn.phases import CASES, Switches
-from phasewise_studies.painn.tests import painn_kernel_cases as cases
-from phasewise_studies.painn.triton import (
+from phasewise_studies.painn.kernels import (
     adjoint,
     adjoint_tiles,
     dense,
-    device,
+    launch_times,
     message,
     message_tiles,
+    tuning,
     update,
     update_adjoint,
 )
+from phasewise_studies.painn.kernels.fused_atoms import Tiles
+from phasewise_studies.painn.kernels.fused_messages import Launches, default_launches, fitting_launches
+from phasewise_studies.painn.kernels.launches import choose_launch
+from phasewise_studies.painn.layout import Sizes
+from phasewise_studies.painn.phases import CASES
+from phasewise_studies.painn.switches import Switches
+from phasewise_studies.painn.tests import painn_kernel_cases as cases
 from phasewise_studies.painn.weights import choose_weights
 
 FEATURES, CPU = 64, torch.device("cpu")
@@ -42,9 +45,14 @@ KERNELS = {
 }
 
 
+def stand_in(monkeypatch: pytest.MonkeyPatch, time: Callable[..., float]) -> None:
+    """`time(call)` says how long a call takes."""
+    monkeypatch.setattr(tuning, "time_choices", lambda calls: {choice: time(call) for choice, call in calls.items()})
+
+
 def tune(monkeypatch: pytest.MonkeyPatch, time) -> Tiles:
     """Tiles for five atoms, of which `time(call)` says how long they take."""
-    monkeypatch.setattr(tuning, "time_call", time)
+    stand_in(monkeypatch, time)
     weights, sizes = choose_weights(FEATURES)
     ready = ready_weights(Switches(atoms="triton", precision="tf32x3"), weights, sizes, CPU)
     return tuning.tune_tiles(ready, sizes, 5, "split")
@@ -96,8 +104,8 @@ def test_more_atoms_take_later_launches() -> None:
         bounds = [0, *limits]
         assert bounds == sorted(set(bounds)) and len(bounds) <= len(launches)
         for place, least in enumerate(bounds):
-            assert device.choose_launch(launches, limits, least) is launches[place]
-            assert least == 0 or device.choose_launch(launches, limits, least - 1) is launches[place - 1]
+            assert choose_launch(launches, limits, least) is launches[place]
+            assert least == 0 or choose_launch(launches, limits, least - 1) is launches[place - 1]
     assert list(KERNELS) == list(tuning.LIMITS)
 
 
@@ -110,7 +118,7 @@ def test_the_fastest_launch_of_each_message_is_taken(monkeypatch: pytest.MonkeyP
         calls.append(call)
         return 1.0 if len(calls) in (3, len(forward) + 2) else 2.0
 
-    monkeypatch.setattr(tuning, "time_call", time)
+    stand_in(monkeypatch, time)
     weights, sizes = choose_weights(FEATURES)
     forward, adjoint = fitting_launches(sizes, CPU)
     atoms = cases.draw_batch([3, 4])
@@ -127,8 +135,8 @@ def test_every_launch_is_printed_with_its_time(case: str, monkeypatch: pytest.Mo
         call()
         return 2e-6
 
-    monkeypatch.setattr(tuning, "time_call", time)
-    tuning.print_times(case, CASES[case].tiny, CPU)
+    stand_in(monkeypatch, time)
+    launch_times.print_times(case, CASES[case].tiny, CPU)
     lines = capsys.readouterr().out.splitlines()
     forward, adjoint = fitting_launches(choose_weights(FEATURES)[1], CPU)
     assert len(lines) == len(forward) + len(adjoint) + sum(map(len, KERNELS.values()))
@@ -159,6 +167,6 @@ def test_cases_and_gpus_that_are_not_there_are_named(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit) as ended:
-        tuning.main(given)
+        launch_times.main(given)
     assert ended.value.code == 2
     assert message in capsys.readouterr().err

@@ -10,7 +10,8 @@ import torch
 from phasewise.model.stack import stack_variants
 from phasewise.records.machine import Machine
 from phasewise_studies.painn import program
-from phasewise_studies.painn.phases import CASES, Switches, workload
+from phasewise_studies.painn.phases import CASES, workload
+from phasewise_studies.painn.switches import Switches
 
 NO_GPU = Machine(device="cpu", kind="cpu", name="processor", memory_bytes=1 << 34, cores=2)
 PHASES = {
