@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from phasewise_studies.polychromic.diversity import diversity_closed
-from phasewise_studies.polychromic.encoder import EncoderWeights, encode, retokenise
-from phasewise_studies.polychromic.llama import Forward, attend, rotation, run_layers
-from phasewise_studies.polychromic.lora import make_lora
-from phasewise_studies.polychromic.replies import is_live, join_replies
-from phasewise_studies.polychromic.sampling import Sampling, misfit
-from phasewise_studies.polychromic.weights import Weights
+from phasewise_studies.polychromic.model.diversity import diversity_closed
+from phasewise_studies.polychromic.model.encoder import EncoderWeights, encode, retokenise
+from phasewise_studies.polychromic.model.llama import Forward, attend, run_layers
+from phasewise_studies.polychromic.model.lora import make_lora
+from phasewise_studies.polychromic.model.replies import is_live, join_replies
+from phasewise_studies.polychromic.model.rotary import rotation
+from phasewise_studies.polychromic.model.sampling import Sampling, misfit
+from phasewise_studies.polychromic.model.weights import Weights
 
 # rows of the vocabulary whose weights are widened at a time
 HEAD_ROWS = 8192

@@ -13,18 +13,19 @@ from torch import Tensor
 from torch.nn import functional
 
 from phasewise import Chart, CheckContext, Checked, Quantity, Series
-from phasewise_studies.polychromic import data, diversity
-from phasewise_studies.polychromic.encoder import encode, encode_each
-from phasewise_studies.polychromic.forcing import SHAPE, log_probability_errors
-from phasewise_studies.polychromic.generation import make_generator
+from phasewise_studies.polychromic import data
 from phasewise_studies.polychromic.gradients import exact_gradient, run_hundred_steps
-from phasewise_studies.polychromic.llama import Forward
-from phasewise_studies.polychromic.phases import Switches
-from phasewise_studies.polychromic.pieces import choose_diversity
-from phasewise_studies.polychromic.replies import generate_growing
-from phasewise_studies.polychromic.sampling import GREEDY, Sampling, nucleus_floor
-from phasewise_studies.polychromic.shared import Sizes
-from phasewise_studies.polychromic.weights import TINY, draw_weights
+from phasewise_studies.polychromic.model import diversity
+from phasewise_studies.polychromic.model.encoder import encode, encode_each
+from phasewise_studies.polychromic.model.llama import Forward
+from phasewise_studies.polychromic.model.replies import generate_growing
+from phasewise_studies.polychromic.model.sampling import GREEDY, Sampling, nucleus_floor
+from phasewise_studies.polychromic.model.shared_cache import Sizes
+from phasewise_studies.polychromic.model.weights import TINY, draw_weights
+from phasewise_studies.polychromic.switches import Switches
+from phasewise_studies.polychromic.teacher_forcing import SHAPE, log_probability_errors
+from phasewise_studies.polychromic.variants.diversity import choose_diversity
+from phasewise_studies.polychromic.variants.generation import make_generator
 
 # the document's own tolerance of a diversity
 DIVERSITY = 1e-4
@@ -62,7 +63,7 @@ def as_the_library(context: CheckContext) -> Checked:
     """Greedy tokens in float32 against `generate` of transformers, on the same random model."""
     if importlib.util.find_spec("transformers") is None:
         return Checked(passed=True, message="not compared: transformers is not installed")
-    from phasewise_studies.polychromic.library import generate_greedy, make_library_model
+    from phasewise_studies.polychromic.model.hugging_face import generate_greedy, make_library_model
 
     weights = draw_weights(TINY)
     model = make_library_model(weights).to(context.device)
@@ -135,13 +136,14 @@ def sampled_frequencies(context: CheckContext) -> Checked:
 
 def sample_as(switches: Switches, logits_RV: Tensor, uniforms_R: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """`sampling.sample` by raw CUDA where this variant decodes by it, else by what PyTorch and Triton have."""
-    from phasewise_studies.polychromic import decode_cuda
-    from phasewise_studies.polychromic.sampler import sample_on_device
+    from phasewise_studies.polychromic.kernels import decode_cuda
+    from phasewise_studies.polychromic.kernels.cuda_library import NotBuilt
+    from phasewise_studies.polychromic.kernels.sampler_triton import sample_on_device
 
     if switches.fused_decode and logits_RV.is_cuda:
         capability = torch.cuda.get_device_capability(logits_RV.device)
         # without a compiler the loop falls back too
-        with suppress(decode_cuda.NotBuilt):
+        with suppress(NotBuilt):
             if decode_cuda.can_sample(capability, SHAPE.vocabulary):
                 return decode_cuda.sample(logits_RV, uniforms_R, sampling, SHAPE)
     return sample_on_device(logits_RV, uniforms_R, sampling)

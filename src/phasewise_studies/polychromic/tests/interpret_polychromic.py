@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from phasewise_studies.polychromic import sampling, shared
-from phasewise_studies.polychromic.decoder import Launch, make_workspace
-from phasewise_studies.polychromic.diversity import diversity_broadcast, diversity_closed
-from phasewise_studies.polychromic.diversity_triton import launch_diversity
-from phasewise_studies.polychromic.llama import Forward
-from phasewise_studies.polychromic.sampler import sample_with_kernel
-from phasewise_studies.polychromic.token_launch import launch_token
-from phasewise_studies.polychromic.weights import ModelShape, draw_weights
+from phasewise_studies.polychromic.kernels.decode_launch import launch_token
+from phasewise_studies.polychromic.kernels.decode_workspace import Launch, make_workspace
+from phasewise_studies.polychromic.kernels.diversity_triton import launch_diversity
+from phasewise_studies.polychromic.kernels.sampler_triton import sample_with_kernel
+from phasewise_studies.polychromic.model import sampling, shared_cache
+from phasewise_studies.polychromic.model.diversity import diversity_broadcast, diversity_closed
+from phasewise_studies.polychromic.model.llama import Forward
+from phasewise_studies.polychromic.model.weights import ModelShape, draw_weights
 
 CPU = torch.device("cpu")
 # odd in everything that may be odd; the inner size ends in the middle of a block
 SHAPE = ModelShape(layers=2, width=48, heads=4, kv_heads=2, head=16, inner=48, vocabulary=101, tied=False)
-SIZES = shared.Sizes(prompts=2, replies=2, prompt_length=19, tokens=3)
+SIZES = shared_cache.Sizes(prompts=2, replies=2, prompt_length=19, tokens=3)
 
 
 def draw(*size: int, seed: int) -> Tensor:
@@ -34,10 +34,10 @@ def decode(chosen: sampling.Sampling) -> dict[str, float | bool]:
     generator = torch.Generator().manual_seed(3)
     prompts = torch.randint(3, SHAPE.vocabulary, (2, 19), generator=generator)
     lengths, uniforms = torch.tensor([19, 6]), torch.rand(4, 3, generator=generator)
-    wanted = shared.make_buffers(forward, SIZES)
-    shared.generate_shared(forward, wanted, prompts, lengths, uniforms, chosen, sampling.sample)
-    found = shared.make_buffers(forward, SIZES)
-    shared.begin(forward, found, prompts, lengths, uniforms, chosen, sampling.sample)
+    wanted = shared_cache.make_buffers(forward, SIZES)
+    shared_cache.generate_shared(forward, wanted, prompts, lengths, uniforms, chosen, sampling.sample)
+    found = shared_cache.make_buffers(forward, SIZES)
+    shared_cache.begin(forward, found, prompts, lengths, uniforms, chosen, sampling.sample)
     space = make_workspace(weights, SIZES, CPU, 1)
     launch = Launch(columns=16, head_columns=32, split=2, block=16, keys=16, pdl=False)
     for _ in range(SIZES.tokens - 1):

@@ -11,9 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from phasewise_studies.polychromic import decode_cuda, sampling
+from phasewise_studies.polychromic.kernels import decode_cuda
+from phasewise_studies.polychromic.model import sampling
+from phasewise_studies.polychromic.model.weights import ModelShape
 from phasewise_studies.polychromic.tests.emulated_library import build_emulated
-from phasewise_studies.polychromic.weights import ModelShape
 
 KINDS = ("peaked", "usual", "flat", "tied", "equal", "one", "two")
 TEMPERATURE = 0.7

@@ -85,7 +85,7 @@ def test_an_export_keeps_the_model_s_facts_and_is_prompted_as_it_was_trained(
 
 def test_the_example_decodes_as_the_library_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     model = write_tiny_model(tmp_path / "model")
-    example = Path(__file__).parents[4] / "examples" / "polychromic" / "decode_llama.py"
+    example = Path(__file__).parents[1] / "product" / "examples" / "decode_llama.py"
     for options, prompts in (((), 2), (("--model", str(model), "--prompt", "the cat"), 1)):
         monkeypatch.setattr(sys, "argv", [str(example), "--tokens", "6", "--replies", "2", *options])
         capsys.readouterr()

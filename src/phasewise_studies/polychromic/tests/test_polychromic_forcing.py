@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from phasewise.bench.case import fill_defaults
-from phasewise_studies.polychromic import checks, forcing, program
-from phasewise_studies.polychromic.generation import Generator
-from phasewise_studies.polychromic.phases import Switches, workload
+from phasewise_studies.polychromic import checks, program, teacher_forcing
+from phasewise_studies.polychromic.phases import workload
+from phasewise_studies.polychromic.switches import EVERYTHING, GRAPHED, Switches
 from phasewise_studies.polychromic.tests.test_polychromic_program import make_context
-from phasewise_studies.polychromic.tiers import ALL_OF_IT, GRAPHED
+from phasewise_studies.polychromic.variants.generation import Generator
 
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("switches", [{}, {"batching": "window", "half": True, "sdpa": True}, GRAPHED, ALL_OF_IT])
+@pytest.mark.parametrize("switches", [{}, {"batching": "window", "half": True, "sdpa": True}, GRAPHED, EVERYTHING])
 def test_the_log_probabilities_of_every_loop_are_as_good_as_a_plain_pass(switches: dict) -> None:
     found = checks.log_probabilities(make_context("decode", switches))
     assert found.passed, found.message
@@ -27,7 +27,7 @@ def test_the_log_probabilities_of_every_loop_are_as_good_as_a_plain_pass(switche
 def test_log_probabilities_that_are_a_little_off_are_noticed(
     monkeypatch: pytest.MonkeyPatch, switches: dict, wrong: float
 ) -> None:
-    make = forcing.make_generator
+    make = teacher_forcing.make_generator
 
     def make_wrong(*given) -> Generator:
         right = make(*given)
@@ -39,7 +39,7 @@ def test_log_probabilities_that_are_a_little_off_are_noticed(
 
         return Generator(generate=generate)
 
-    monkeypatch.setattr(forcing, "make_generator", make_wrong)
+    monkeypatch.setattr(teacher_forcing, "make_generator", make_wrong)
     assert not checks.log_probabilities(make_context("decode", switches)).passed
 
 

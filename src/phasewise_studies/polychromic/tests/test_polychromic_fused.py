@@ -11,14 +11,15 @@ from torch.nn import functional
 from phasewise import Shape
 from phasewise.kit.graphs import capture
 from phasewise_studies.polychromic import trainer
-from phasewise_studies.polychromic.encoder import TINY_ENCODER, draw_encoder
-from phasewise_studies.polychromic.fused import fused_log_probabilities
-from phasewise_studies.polychromic.learning import assemble, why_not_fused
-from phasewise_studies.polychromic.llama import project, token_log_probabilities
-from phasewise_studies.polychromic.lora import GROUPS
-from phasewise_studies.polychromic.phases import Switches
+from phasewise_studies.polychromic.model.encoder import TINY_ENCODER, draw_encoder
+from phasewise_studies.polychromic.model.fused_layers import fused_log_probabilities
+from phasewise_studies.polychromic.model.llama import project
+from phasewise_studies.polychromic.model.lora import GROUPS
+from phasewise_studies.polychromic.model.weights import SMOLLM2, TINY, draw_weights
+from phasewise_studies.polychromic.switches import Switches
 from phasewise_studies.polychromic.tests.fused_model import SHAPE, draw_batches, gradients, make_forwards
-from phasewise_studies.polychromic.weights import SMOLLM2, TINY, draw_weights
+from phasewise_studies.polychromic.trainer import token_log_probabilities
+from phasewise_studies.polychromic.variants.learning import assemble, why_not_fused
 from phasewise_studies.testing import interpret_once
 
 GIVEN = Shape(model="tiny", encoder="tiny", examples=2, micro=2, replies=0, prompt=0, tokens=0, length=9, steps=1)

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from phasewise_studies.polychromic import diversity_cuda, sampling, shared
-from phasewise_studies.polychromic.diversity import diversity_broadcast
-from phasewise_studies.polychromic.sampler import choose_split
+from phasewise_studies.polychromic.kernels import diversity_cuda
+from phasewise_studies.polychromic.kernels.sampler_triton import choose_split
+from phasewise_studies.polychromic.model import sampling, shared_cache
+from phasewise_studies.polychromic.model.diversity import diversity_broadcast
 from phasewise_studies.testing import interpret_once
 
 INTS, FLOATS = "*i64", "*fp32"
@@ -97,9 +98,9 @@ KERNELS = {
     "log_p_backward_kernel": ({"logits": "H", "dlog_p": FLOATS, "lse": FLOATS, "targets": INTS}, {"V": 49_152, "BLOCK": 4096}, 8),
 }  # fmt: skip
 OWNERS = [
-    f"phasewise_studies.polychromic.{name}"
+    f"phasewise_studies.polychromic.kernels.{name}"
     for name in (
-        "layer_kernels", "sampler", "diversity_triton", "norm_triton", "rotary_triton", "gate_triton", "loss_triton",
+        "decode_triton", "sampler_triton", "diversity_triton", "norm_triton", "rotary_triton", "gate_triton", "loss_triton",
     )
 ]  # fmt: skip
 # shared memory that a block may have: CUDA C programming guide, table of technical specifications
@@ -171,8 +172,8 @@ def test_without_a_gpu_the_closed_form_answers_with_the_reason() -> None:
     ("groups", "n", "width"), [(1, 10, 384), (4096, 16, 384), (3, 2, 384), (5, 33, 100), (2, 1, 8)]
 )
 def test_on_a_gpu_diversity_agrees_with_all_pairs(form: str, groups: int, n: int, width: int) -> None:
-    from phasewise_studies.polychromic.diversity import diversity_closed
-    from phasewise_studies.polychromic.diversity_triton import diversity_triton
+    from phasewise_studies.polychromic.kernels.diversity_triton import diversity_triton
+    from phasewise_studies.polychromic.model.diversity import diversity_closed
 
     generator = torch.Generator(device="cuda").manual_seed(0)
     e = functional.normalize(torch.randn(groups, n, width, device="cuda", generator=generator), dim=-1)
@@ -187,7 +188,7 @@ def test_on_a_gpu_diversity_agrees_with_all_pairs(form: str, groups: int, n: int
     [(12, 49_152, 0.9), (24, 49_152, 0.5), (70, 49_152, 0.9), (3, 193, 0.0), (5, 1000, 1.0)],
 )
 def test_on_a_gpu_sampled_tokens_are_those_of_their_uniform_numbers(rows: int, vocabulary: int, top_p: float) -> None:
-    from phasewise_studies.polychromic.sampler import sample_on_device
+    from phasewise_studies.polychromic.kernels.sampler_triton import sample_on_device
 
     generator = torch.Generator(device="cuda").manual_seed(rows)
     for _ in range(5):
@@ -202,13 +203,14 @@ def test_on_a_gpu_sampled_tokens_are_those_of_their_uniform_numbers(rows: int, v
 @pytest.mark.parametrize("pdl", [False, True])
 @pytest.mark.parametrize("name", ["tiny", "smollm2"])
 def test_on_a_gpu_greedy_tokens_in_float32_are_those_of_the_plain_loop_and_repeat(name: str, pdl: bool) -> None:
-    from phasewise_studies.polychromic.decoder import Decoder, Launch
-    from phasewise_studies.polychromic.llama import Forward
-    from phasewise_studies.polychromic.replies import generate_growing
-    from phasewise_studies.polychromic.weights import SHAPES, draw_weights
+    from phasewise_studies.polychromic.kernels.decode_workspace import Launch
+    from phasewise_studies.polychromic.model.decoder import Decoder
+    from phasewise_studies.polychromic.model.llama import Forward
+    from phasewise_studies.polychromic.model.replies import generate_growing
+    from phasewise_studies.polychromic.model.weights import SHAPES, draw_weights
 
     weights = draw_weights(SHAPES[name]).to("cuda", torch.float32)
-    sizes = shared.Sizes(prompts=2, replies=3, prompt_length=20, tokens=9)
+    sizes = shared_cache.Sizes(prompts=2, replies=3, prompt_length=20, tokens=9)
     generator = torch.Generator().manual_seed(4)
     prompts = torch.randint(3, 193, (2, 20), generator=generator).cuda()
     lengths, uniforms = torch.tensor([20, 11]).cuda(), torch.rand(6, 9, generator=generator).cuda()

@@ -8,23 +8,31 @@ import pytest
 import torch
 
 from phasewise.records.errors import UserError
-from phasewise_studies.polychromic import replies, sampling, shared, standalone
-from phasewise_studies.polychromic.decoder import Decoder, Launch
-from phasewise_studies.polychromic.diversity import (
+from phasewise_studies.polychromic.kernels.decode_workspace import Launch
+from phasewise_studies.polychromic.model import replies, sampling, shared_cache
+from phasewise_studies.polychromic.model.decoder import Decoder
+from phasewise_studies.polychromic.model.diversity import (
     diversity_broadcast,
     diversity_closed,
     pairwise_matrix,
 )
-from phasewise_studies.polychromic.encoder import TINY_ENCODER, draw_encoder, encode, pack_encoder, unpack_encoder
-from phasewise_studies.polychromic.generation import make_generator
-from phasewise_studies.polychromic.llama import Forward, hidden_states, run_layers
-from phasewise_studies.polychromic.lora import draw_flat, make_lora, merge
-from phasewise_studies.polychromic.phases import Switches
-from phasewise_studies.polychromic.replies import generate_growing, have_ended, is_live, join_replies, reply_logits
-from phasewise_studies.polychromic.weights import SMOLLM2, TINY, ModelShape, draw_weights, pack, unpack
+from phasewise_studies.polychromic.model.encoder import TINY_ENCODER, draw_encoder, encode, pack_encoder, unpack_encoder
+from phasewise_studies.polychromic.model.llama import Forward, hidden_states, run_layers
+from phasewise_studies.polychromic.model.lora import draw_flat, make_lora, merge
+from phasewise_studies.polychromic.model.replies import (
+    generate_growing,
+    have_ended,
+    is_live,
+    join_replies,
+    reply_logits,
+)
+from phasewise_studies.polychromic.model.weights import SMOLLM2, TINY, ModelShape, draw_weights, pack, unpack
+from phasewise_studies.polychromic.product import standalone
+from phasewise_studies.polychromic.switches import Switches
+from phasewise_studies.polychromic.variants.generation import make_generator
 
 CPU = torch.device("cpu")
-SIZES = shared.Sizes(prompts=2, replies=3, prompt_length=9, tokens=5)
+SIZES = shared_cache.Sizes(prompts=2, replies=3, prompt_length=9, tokens=5)
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +56,12 @@ def test_smollm2_has_the_parameters_of_its_model_card() -> None:
 def test_every_way_of_generating_gives_the_same_replies(forward: Forward, batch) -> None:
     chosen = sampling.Sampling()
     one = generate_growing(forward, *batch, chosen, 1)
-    buffers = shared.make_buffers(forward, SIZES)
+    buffers = shared_cache.make_buffers(forward, SIZES)
     merged = merge(forward.weights, forward.lora)
     others = (
         generate_growing(forward, *batch, chosen, 3),
         generate_growing(forward, *batch, chosen, 6),
-        shared.generate_shared(forward, buffers, *batch, chosen, sampling.sample, stop=have_ended),
+        shared_cache.generate_shared(forward, buffers, *batch, chosen, sampling.sample, stop=have_ended),
         Decoder(merged, SIZES, chosen).generate(*batch),
     )
     for other in others:
@@ -82,7 +90,7 @@ def test_a_loop_ends_early_at_the_model_s_own_end_of_text(
     weights = draw_weights(TINY)
     weights = replace(weights, norm_D=torch.zeros_like(weights.norm_D))
     passes = []
-    for module in (shared, replies):
+    for module in (shared_cache, replies):
         monkeypatch.setattr(module, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
     generator = make_generator(Switches(**switches), weights, None, SIZES, sampling.GREEDY, (eos,))
     assert not generator.generate(*batch).tokens_RT[:, :tokens].any()
@@ -105,7 +113,7 @@ def test_a_user_s_replies_end_between_two_bursts_when_all_of_them_have(batch, mo
     with pytest.raises(UserError, match=r"this decoder takes \(\(2, 9\), \(2,\), \(6, 20\)\)"):
         decoder.generate(prompts, lengths, torch.rand(6, 1))
     passes = []
-    monkeypatch.setattr(shared, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
+    monkeypatch.setattr(shared_cache, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
     for ask, tokens in ((True, 1), (False, 20)):
         generator = make_generator(
             Switches(fused_decode=True), weights, None, sizes, sampling.GREEDY, (5, 0), ask_between_bursts=ask
@@ -127,7 +135,11 @@ def test_replies_are_joined_to_their_prompts_without_the_padding() -> None:
 
 def test_the_model_is_the_library_s() -> None:
     pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
-    from phasewise_studies.polychromic.library import generate_greedy, make_library_model, pack_library_model
+    from phasewise_studies.polychromic.model.hugging_face import (
+        generate_greedy,
+        make_library_model,
+        pack_library_model,
+    )
 
     weights = draw_weights(TINY)
     model = make_library_model(weights)
@@ -159,7 +171,7 @@ def test_packing_and_unpacking_are_inverse() -> None:
 )  # fmt: skip
 def test_a_llama_with_other_layers_is_sent_to_its_library(odd: dict) -> None:
     transformers = pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
-    from phasewise_studies.polychromic.library import read_shape
+    from phasewise_studies.polychromic.model.hugging_face import read_shape
 
     assert read_shape(transformers.LlamaConfig()).heads == 32
     with pytest.raises(UserError, match="use --decode library"):
@@ -182,7 +194,7 @@ def test_tensors_that_a_llama_has_not_are_refused() -> None:
 
 def test_the_encoder_is_the_library_s() -> None:
     pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
-    from phasewise_studies.polychromic.library import make_encoder_model
+    from phasewise_studies.polychromic.model.hugging_face import make_encoder_model
 
     weights = draw_encoder(TINY_ENCODER)
     tokens = torch.randint(3, 211, (2, 9), generator=torch.Generator().manual_seed(1))

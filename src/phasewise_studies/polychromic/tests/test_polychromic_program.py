@@ -9,11 +9,12 @@ import torch
 
 from phasewise import CheckContext, Program, Shape, Unsupported
 from phasewise.bench.case import copy_to_cpu, fill_defaults
-from phasewise_studies.polychromic import checks, program, replies
-from phasewise_studies.polychromic.llama import run_layers
-from phasewise_studies.polychromic.phases import Switches, workload
-from phasewise_studies.polychromic.pieces import refuse_long
-from phasewise_studies.polychromic.tiers import ALL_OF_IT
+from phasewise_studies.polychromic import checks, program
+from phasewise_studies.polychromic.model import replies
+from phasewise_studies.polychromic.model.llama import run_layers
+from phasewise_studies.polychromic.phases import workload
+from phasewise_studies.polychromic.switches import EVERYTHING, Switches
+from phasewise_studies.polychromic.variants.common import refuse_long
 
 CPU = torch.device("cpu")
 # cases that run at `full` only have no sizes of their own here
@@ -24,7 +25,7 @@ SMALL = {
         model="tiny", encoder="tiny", examples=2, micro=1, replies=2, prompt=8, tokens=4, length=16, steps=3
     ),
 }
-EXACT = {**ALL_OF_IT, "half": False}
+EXACT = {**EVERYTHING, "half": False}
 
 
 def size(case: str) -> Shape:
@@ -108,7 +109,7 @@ def test_a_wrong_loss_of_the_last_of_many_steps_is_noticed() -> None:
 
 
 def test_bfloat16_stays_within_its_tolerance() -> None:
-    compare("train-step", ALL_OF_IT, 0.1)
+    compare("train-step", EVERYTHING, 0.1)
 
 
 def test_the_state_comes_back_whatever_the_optimizer() -> None:
@@ -187,7 +188,7 @@ def test_a_step_of_minutes_is_refused_on_a_gpu_with_its_reason() -> None:
     shape = workload.cases["window"].full
     with pytest.raises(Unsupported, match="4800 forward passes one after another"):
         refuse_long(Switches(), shape, shape.examples, torch.device("cuda"))
-    refuse_long(Switches(**ALL_OF_IT), shape, shape.examples, torch.device("cuda"))
+    refuse_long(Switches(**EVERYTHING), shape, shape.examples, torch.device("cuda"))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_the_floor_of_a_reply_is_the_reading_of_all_weights_for_each_token() -> 
 @pytest.mark.parametrize("case", workload.cases)
 def test_on_a_gpu_the_whole_stack_agrees_with_float64(case: str) -> None:
     compare(case, EXACT, 1e-3, torch.device("cuda"))
-    compare(case, ALL_OF_IT, 0.15, torch.device("cuda"))
+    compare(case, EVERYTHING, 0.15, torch.device("cuda"))
 
 
 @pytest.mark.gpu
@@ -237,5 +238,5 @@ def test_on_a_gpu_the_steps_between_agree_with_float64(switches: dict) -> None:
     ],
 )
 def test_on_a_gpu_a_check_passes_on_the_whole_stack(check: str, case: str) -> None:
-    found = getattr(checks, check)(make_context(case, ALL_OF_IT, torch.device("cuda")))
+    found = getattr(checks, check)(make_context(case, EVERYTHING, torch.device("cuda")))
     assert found.passed, found.message

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from phasewise_studies.polychromic import cuda_library, decode_cuda, diversity_cuda, sampling, shared
-from phasewise_studies.polychromic.decoder import Decoder, Launch, make_workspace
-from phasewise_studies.polychromic.llama import Forward
+from phasewise_studies.polychromic.kernels import cuda_library, decode_cuda, diversity_cuda
+from phasewise_studies.polychromic.kernels.decode_workspace import Launch, make_workspace
+from phasewise_studies.polychromic.model import sampling, shared_cache
+from phasewise_studies.polychromic.model.decoder import Decoder
+from phasewise_studies.polychromic.model.llama import Forward
+from phasewise_studies.polychromic.model.weights import SMOLLM2, ModelShape, Weights, draw_weights
 from phasewise_studies.polychromic.tests.emulated_library import build_emulated
-from phasewise_studies.polychromic.weights import SMOLLM2, ModelShape, Weights, draw_weights
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc (CUDA toolkit)")
@@ -75,7 +77,7 @@ def test_the_source_is_for_models_whose_parts_fit(
     changes: dict[str, int], rows: int, shared_bytes: int, is_for: bool
 ) -> None:
     length = {"prompt_length": changes.pop("prompt_length", 128)}
-    sizes = shared.Sizes(prompts=rows, replies=1, tokens=100, **length)
+    sizes = shared_cache.Sizes(prompts=rows, replies=1, tokens=100, **length)
     assert decode_cuda.is_written_for(replace(SMOLLM2, **changes), sizes, shared_bytes) is is_for
 
 
@@ -84,11 +86,11 @@ def test_the_source_is_for_models_whose_parts_fit(
 EMULATED = {
     "grouped": (
         ModelShape(layers=2, width=96, heads=3, kv_heads=1, head=64, inner=160, vocabulary=101, tied=False),
-        shared.Sizes(prompts=2, replies=3, prompt_length=19, tokens=4),
+        shared_cache.Sizes(prompts=2, replies=3, prompt_length=19, tokens=4),
     ),
     "long": (
         ModelShape(layers=1, width=64, heads=2, kv_heads=2, head=64, inner=96, vocabulary=67),
-        shared.Sizes(prompts=3, replies=6, prompt_length=270, tokens=3),
+        shared_cache.Sizes(prompts=3, replies=6, prompt_length=270, tokens=3),
     ),
 }  # fmt: skip
 
@@ -102,8 +104,8 @@ def test_the_source_run_on_a_cpu_leaves_the_tokens_logits_and_caches_of_the_plai
     weights = draw_weights(shape).to("cpu", torch.bfloat16)
     batch, lengths, uniforms = draw_batch(sizes)
     forward = Forward(weights=weights)
-    buffers = shared.make_buffers(forward, sizes)
-    shared.begin(forward, buffers, batch, lengths, uniforms, sampling.Sampling(), sampling.sample)
+    buffers = shared_cache.make_buffers(forward, sizes)
+    shared_cache.begin(forward, buffers, batch, lengths, uniforms, sampling.Sampling(), sampling.sample)
     buffers.tokens_RT[:, 1:] = -1
     space = make_workspace(weights, sizes, torch.device("cpu"), 1)
     # what nobody writes must not be read
@@ -138,7 +140,7 @@ def test_on_a_gpu_raw_cuda_leaves_the_logits_and_caches_of_the_plain_loop(
     name: str, prompts: int, replies: int, length: int, tokens: int, pdl: bool
 ) -> None:
     weights = draw_weights(RAW_SHAPES[name]).to("cuda", torch.bfloat16)
-    sizes = shared.Sizes(prompts=prompts, replies=replies, prompt_length=length, tokens=tokens)
+    sizes = shared_cache.Sizes(prompts=prompts, replies=replies, prompt_length=length, tokens=tokens)
     given = tuple(tensor.cuda() for tensor in draw_batch(sizes))
     decoder = Decoder(weights, sizes, sampling.Sampling(), Launch(pdl=pdl, burst=4))
     assert not decoder.fallbacks and decoder._raw is not None
@@ -152,7 +154,7 @@ def test_on_a_gpu_raw_cuda_leaves_the_logits_and_caches_of_the_plain_loop(
     assert _error(logits, follow_plain(weights, sizes, given, decoder.buffers)[-1]) < 2e-2
 
 
-def draw_batch(sizes: shared.Sizes) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def draw_batch(sizes: shared_cache.Sizes) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Prompts (P, S), their lengths (P,), the longest as long as may be, and uniform numbers (R, T)."""
     generator = torch.Generator().manual_seed(4)
     lengths = torch.randint(1, sizes.prompt_length + 1, (sizes.prompts,), generator=generator)
@@ -174,18 +176,18 @@ def hold_sampled(
 
 
 def follow_plain(
-    weights: Weights, sizes: shared.Sizes, given: tuple[torch.Tensor, ...], found: shared.Buffers
+    weights: Weights, sizes: shared_cache.Sizes, given: tuple[torch.Tensor, ...], found: shared_cache.Buffers
 ) -> list[torch.Tensor]:
     """Logits of every step by PyTorch in float64 along the tokens of `found`, whose caches are held against it."""
     exact = Forward(weights=weights.to(weights.embed_VD.device, torch.float64))
-    wanted = shared.make_buffers(exact, sizes)
+    wanted = shared_cache.make_buffers(exact, sizes)
     tokens, seen = iter(found.tokens_RT.unbind(1)), []
 
     def take(logits: torch.Tensor, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
         seen.append(logits)
         return next(tokens), logits[:, 0]
 
-    shared.generate_shared(exact, wanted, *given, sampling.Sampling(), take)
+    shared_cache.generate_shared(exact, wanted, *given, sampling.Sampling(), take)
     used = sizes.tokens - 1
     assert _error(found.own_k_LRTGE[:, :, :used], wanted.own_k_LRTGE[:, :, :used]) < 2e-2
     assert _error(found.own_v_LRTGE[:, :, :used], wanted.own_v_LRTGE[:, :, :used]) < 2e-2

@@ -17,11 +17,11 @@ pytest.importorskip("transformers", reason="needs transformers (pip install tran
 pytest.importorskip("safetensors", reason="needs safetensors (pip install safetensors)")
 
 from phasewise.records.errors import UserError
-from phasewise_studies.polychromic.run_folder import remember
+from phasewise_studies.polychromic.product.run_folder import remember
+from phasewise_studies.polychromic.product.texts import read_examples
+from phasewise_studies.polychromic.product.train import schedule
 from phasewise_studies.polychromic.tests.commands import SMALL, call, read_log
 from phasewise_studies.polychromic.tests.tiny_model import write_tiny_model
-from phasewise_studies.polychromic.texts import read_examples
-from phasewise_studies.polychromic.train import schedule
 
 
 def test_a_run_in_two_parts_is_the_run_in_one_and_exports_a_model_that_the_library_reads(given, tmp_path: Path) -> None:
@@ -53,7 +53,16 @@ def test_a_run_in_two_parts_is_the_run_in_one_and_exports_a_model_that_the_libra
 
 
 def test_a_run_that_is_interrupted_goes_on_where_it_stopped(given, tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "phasewise_studies.polychromic.train", "run", *given, *SMALL]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "phasewise_studies.polychromic.product.train",
+        "run",
+        *given,
+        *SMALL,
+    ]
     command += ["--out", str(tmp_path / "stopped"), "--steps", "200"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 120
@@ -96,7 +105,7 @@ def test_any_causal_model_trains_through_its_library_and_again_the_same(given, t
 
 
 def test_checkpointing_changes_the_memory_only(given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from phasewise_studies.polychromic import llama
+    from phasewise_studies.polychromic.model import llama
 
     again = []
     monkeypatch.setattr(llama, "checkpoint", lambda *all_of_it, **how: again.append(1) or checkpoint(*all_of_it, **how))

@@ -16,9 +16,9 @@ pytest.importorskip("transformers", reason="needs transformers (pip install tran
 pytest.importorskip("safetensors", reason="needs safetensors (pip install safetensors)")
 
 from phasewise.records.errors import UserError
+from phasewise_studies.polychromic.product.texts import read_examples
+from phasewise_studies.polychromic.product.train import main
 from phasewise_studies.polychromic.tests.commands import SMALL, call, refuse
-from phasewise_studies.polychromic.texts import read_examples
-from phasewise_studies.polychromic.train import main
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_an_encoder_that_is_no_bert_is_refused(given, tmp_path: Path) -> None:
 
 
 def test_a_library_that_cannot_be_built_ahead_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    from phasewise_studies.polychromic import cuda_library, diversity_cuda
+    from phasewise_studies.polychromic.kernels import cuda_library, diversity_cuda
 
     monkeypatch.setattr(cuda_library.shutil, "which", lambda *_, **__: None)
     monkeypatch.setattr(sys, "argv", ["diversity_cuda"])

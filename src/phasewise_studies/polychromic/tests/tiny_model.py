@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from phasewise_studies.polychromic.library import make_library_model
-from phasewise_studies.polychromic.weights import TINY, draw_weights
+from phasewise_studies.polychromic.model.hugging_face import make_library_model
+from phasewise_studies.polychromic.model.weights import TINY, draw_weights
 
 WORDS = [
     "the",

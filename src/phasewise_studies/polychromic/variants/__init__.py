@@ -1,0 +1,1 @@
+"""What the switches choose: the programs of each case."""
