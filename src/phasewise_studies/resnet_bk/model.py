@@ -47,7 +47,7 @@ class Ways:
     """How the parts are computed, as documented unless told otherwise; the results are the same."""
 
     # a (batch, length), causal -> features (batch, length, 2)
-    features: Callable[[Tensor, bool], Tensor] = features_loop
+    core: Callable[[Tensor, bool], Tensor] = features_loop
     # the signature is `run_loop`'s
     experts: Callable[..., Tensor] = run_loop
     # x (tokens, width), head, targets (tokens,) -> mean cross-entropy ()
@@ -60,7 +60,7 @@ def choose_ways(switches: Switches) -> Ways:
     if switches.core == "fused":
         from phasewise_studies.resnet_bk.kernels.core import features
 
-        ways = replace(ways, features=features)
+        ways = replace(ways, core=features)
     if switches.experts == "wide" or switches.streaming:
         ways = replace(ways, experts=run_wide)
     # in float32 its products run without tensor cores at a quarter of the library's rate (H200, 8 and 11 TFLOP/s)
@@ -78,7 +78,7 @@ class Block(nn.Module):
         super().__init__()
         hidden = 2 * sizes.width * EXPERTS
         self.causal = sizes.causal
-        self.core, self.experts = ways.features, ways.experts
+        self.core, self.experts = ways.core, ways.experts
         self.norm = nn.LayerNorm(sizes.width)
         # argmax passes no gradient on: the router stays as it was drawn
         self.router = nn.Linear(sizes.width, EXPERTS).requires_grad_(False)

@@ -19,6 +19,7 @@ from phasewise_studies.resnet_bk.checks.runs import (
     curve_shape,
     inference_model,
     reference_parameters,
+    run_out_once,
     train,
     train_curve,
 )
@@ -198,7 +199,7 @@ def halving(context: CheckContext) -> Checked:
     training = make_training(context.switches, parameters_in(batch), example, sizes, context.device)
     if context.device.type == "cpu":
         # the gate has no cap on a CPU
-        _run_out_once(training.model.head.weight)
+        run_out_once(training.model.head.weight)
     found = training.step(example)
     parts = context.shape.batch // training.fitted.rows
     asked = context.run(context.build(adapt=False, accumulate=max(1, parts)), batch)
@@ -211,16 +212,6 @@ def halving(context: CheckContext) -> Checked:
         message=f"rows a micro-batch: {tries}; loss and gradient's norm are at most {apart:.1e} apart",
         numbers={"rows": Quantity(value=training.fitted.rows), "tries": Quantity(value=len(training.fitted.history))},
     )
-
-
-def _run_out_once(parameter: torch.nn.Parameter) -> None:
-    """The next backward pass ends where it reaches `parameter`, whose gradient it leaves behind."""
-
-    def refuse(_: torch.Tensor) -> None:
-        hook.remove()
-        raise MemoryError("refused, to see what a try leaves behind")
-
-    hook = parameter.register_post_accumulate_grad_hook(refuse)
 
 
 def streaming_matches(context: CheckContext) -> Checked:

@@ -1,4 +1,4 @@
-"""Runs that the checks compare: loss curves, the reference's parameters, gradients of the head."""
+"""Runs that the checks compare: loss curves, the reference's parameters, gradients of the head, a step short of memory."""
 
 from __future__ import annotations
 
@@ -74,3 +74,13 @@ def head_gradients(loss: Any, x: Tensor, weight: Tensor, bias: Tensor, targets: 
         "all were differentiated"
     )
     return value.detach(), leaf.grad, head.weight.grad, head.bias.grad
+
+
+def run_out_once(parameter: torch.nn.Parameter) -> None:
+    """The next backward pass ends where it reaches `parameter`, whose gradient it leaves behind."""
+
+    def refuse(_: torch.Tensor) -> None:
+        hook.remove()
+        raise MemoryError("refused, to see what a try leaves behind")
+
+    hook = parameter.register_post_accumulate_grad_hook(refuse)

@@ -12,7 +12,7 @@ from phasewise_studies.resnet_bk.kernels.core import features
 from phasewise_studies.resnet_bk.model import LanguageModel, Sizes, Ways, make_model
 from phasewise_studies.resnet_bk.tests.resnet_bk_cases import CAUSAL, CPU, TINY
 
-FUSED = Ways(features=features, experts=run_wide)
+FUSED = Ways(core=features, experts=run_wide)
 
 
 def make(shape: Shape, ways: Ways) -> tuple[LanguageModel, dict[str, torch.Tensor]]:
