@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
-from phasewise.kit.offload import Optimizer
+
+class Optimizer(Protocol):
+    """What a training loop needs of an optimizer, torch's or another."""
+
+    def step(self) -> Any: ...
+
+    def zero_grad(self, set_to_none: bool = True) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 class AmpStep:
@@ -28,7 +38,7 @@ class AmpStep:
         first_scale: float = 2.0**16,
         growth_interval: int = 2000,
     ) -> None:
-        # a CpuOptimizer has the same methods but is none of torch's
+        # one that keeps its state on the CPU has the same methods but is none of torch's
         self.optimizer: Any = optimizer
         self.device = torch.device(device).type
         self.dtype = dtype

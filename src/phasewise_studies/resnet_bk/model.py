@@ -12,16 +12,20 @@ The causal model has 1/d_i, the last diagonal entry of each leading block's inve
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from phasewise.kit.padding import PaddedClasses
 from phasewise.kit.regions import region
-from phasewise_studies.resnet_bk.core import features, features_loop
+from phasewise_studies.resnet_bk.core import features_loop
+from phasewise_studies.resnet_bk.cross_entropy import loss_plain
 from phasewise_studies.resnet_bk.experts import EXPERTS, route, run_loop, run_wide
-from phasewise_studies.resnet_bk.head import loss_fused, loss_plain
+from phasewise_studies.resnet_bk.switches import Switches
+
+if TYPE_CHECKING:
+    from phasewise_studies.resnet_bk.padding import PaddedClasses
 
 # diagonal of the document's H0, and its bounds on v and on the features
 H0_DIAGONAL, V_MAX, FEATURE_MAX = -2.0, 3.0, 10.0
@@ -40,11 +44,31 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Ways:
-    """How the parts are computed; the results are the same."""
+    """How the parts are computed, as documented unless told otherwise; the results are the same."""
 
-    fused_core: bool = False
-    wide_experts: bool = False
-    fused_loss: bool = False
+    # a (batch, length), causal -> features (batch, length, 2)
+    core: Callable[[Tensor, bool], Tensor] = features_loop
+    # the signature is `run_loop`'s
+    experts: Callable[..., Tensor] = run_loop
+    # x (tokens, width), head, targets (tokens,) -> mean cross-entropy ()
+    loss: Callable[..., Tensor] = loss_plain
+
+
+def choose_ways(switches: Switches) -> Ways:
+    """The ways of a variant."""
+    ways = Ways()
+    if switches.core == "fused":
+        from phasewise_studies.resnet_bk.kernels.core import features
+
+        ways = replace(ways, core=features)
+    if switches.experts == "wide" or switches.streaming:
+        ways = replace(ways, experts=run_wide)
+    # in float32 its products run without tensor cores at a quarter of the library's rate (H200, 8 and 11 TFLOP/s)
+    if switches.fused_update and switches.precision != "float32":
+        from phasewise_studies.resnet_bk.kernels.linear_cross_entropy import loss_fused
+
+        ways = replace(ways, loss=loss_fused)
+    return ways
 
 
 class Block(nn.Module):
@@ -54,8 +78,7 @@ class Block(nn.Module):
         super().__init__()
         hidden = 2 * sizes.width * EXPERTS
         self.causal = sizes.causal
-        self.core = features if ways.fused_core else features_loop
-        self.experts = run_wide if ways.wide_experts else run_loop
+        self.core, self.experts = ways.core, ways.experts
         self.norm = nn.LayerNorm(sizes.width)
         # argmax passes no gradient on: the router stays as it was drawn
         self.router = nn.Linear(sizes.width, EXPERTS).requires_grad_(False)
@@ -96,7 +119,7 @@ class LanguageModel(nn.Module):
         self.blocks = nn.ModuleList(Block(sizes, ways) for _ in range(sizes.layers))
         self.norm = nn.LayerNorm(sizes.width)
         self.head: nn.Linear | PaddedClasses = nn.Linear(sizes.width, sizes.vocabulary)
-        self.loss = loss_fused if ways.fused_loss else loss_plain
+        self.loss = ways.loss
         # torch.compile may stand between
         self.run_body: Callable[..., Tensor] = self.body
 

@@ -1,4 +1,5 @@
 """The language model and its training step in float64, equation by equation: no module, no optimizer, no kernel.
+`reference` is the program that a variant is compared with.
 
 Names of parameters are those of `model.draw_parameters`. Slow; kept because there is nothing in it to get wrong.
 """
@@ -12,7 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from phasewise import Program, Shape
 from phasewise_studies.bk_core.reference import diagonal_causal, diagonal_ratio
+from phasewise_studies.resnet_bk.phases import INFERENCE
 
 Named = Mapping[str, Tensor]
 EXPERTS, DROPOUT = 4, 0.1
@@ -95,3 +98,49 @@ def train_step(
             trained[name].mul_(1 - LEARNING_RATE * DECAY).sub_(LEARNING_RATE * mean / (square.sqrt() + EPSILON))
             trained[name].requires_grad_(False)
     return {"loss": loss.detach(), "grad_norm": norm}, gradients
+
+
+def parameters_in(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The parameters among canonical inputs: the names with a dot."""
+    return {name: tensor for name, tensor in inputs.items() if "." in name}
+
+
+def reference(inputs: Mapping[str, Tensor], case: str, shape: Shape, items: Tensor | None = None) -> Program:
+    """The plain float64 model; on a GPU where there is one, since 3 TFLOP in float64 take a CPU a minute."""
+    assert items is None, "no case samples its items"
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    causal = bool(shape.causal)
+
+    def place(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: tensor.to(device) for name, tensor in batch.items()}
+
+    if case in INFERENCE:
+        return Program(step=lambda batch: _infer_plainly(batch, case), place=place)
+    held = {name: tensor.to(device, copy=True) for name, tensor in parameters_in(inputs).items()}
+    trained = [name for name in held if ".router." not in name]
+    moments, squares, gradients = ({name: torch.zeros_like(held[name]) for name in trained} for _ in range(3))
+    count = torch.zeros((), dtype=torch.float64)
+
+    def step(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        count.add_(1)
+        found, clipped = train_step(held, moments, squares, int(count), batch, causal)
+        gradients.update(clipped)
+        return found
+
+    def state() -> dict[str, Tensor]:
+        # not the parameters: where a gradient is rounding noise AdamW still moves them by lr, in the noise's direction. They are
+        # held by the losses of the steps that follow, and by the check parameters-follow
+        parts = {"moment": moments, "square": squares, "grad": gradients}
+        return {f"{kind}/{name}": tensor for kind, tensors in parts.items() for name, tensor in tensors.items()}
+
+    return Program(step=step, place=place, state=state)
+
+
+def _infer_plainly(batch: Mapping[str, Tensor], case: str) -> dict[str, Tensor]:
+    parameters = parameters_in(batch)
+    with torch.no_grad():
+        x, features = run_body(parameters, batch["tokens"], None, causal=True)
+        if case == "decode":
+            x = x[:, -1]
+        logits = x @ parameters["head.weight"].t() + parameters["head.bias"]
+    return {"logits": logits, "features": features[:, :, -1]} if case == "decode" else {"logits": logits}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from phasewise.kit.amp import AmpStep
-from phasewise.kit.offload import CpuOptimizer
+from phasewise_studies.resnet_bk.offload import CpuOptimizer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from phasewise import Unsupported
+from phasewise import Program, Unsupported
 from phasewise.kit.accumulate import accumulate, count_rows, split
 from phasewise.kit.amp import AmpStep
 from phasewise.kit.batches import Attempt, run_halving
 from phasewise.kit.graphs import capture
-from phasewise.kit.offload import CpuOptimizer, offload
-from phasewise.kit.padding import PaddedClasses
 from phasewise.kit.ranks import Rank, average, find_rank, shard, wrap
 from phasewise.kit.regions import region
-from phasewise_studies.resnet_bk.model import LanguageModel, Sizes, Ways, make_model
-from phasewise_studies.resnet_bk.phases import Switches
+from phasewise_studies.resnet_bk.model import LanguageModel, Sizes, choose_ways, make_model
+from phasewise_studies.resnet_bk.offload import CpuOptimizer, offload
+from phasewise_studies.resnet_bk.reference import parameters_in
 from phasewise_studies.resnet_bk.state import TrainingState, gather_state
+from phasewise_studies.resnet_bk.switches import Switches
 
 Batch = Mapping[str, Tensor]
 # the document's optimizer
@@ -50,6 +50,23 @@ class Training:
     fallbacks: tuple[str, ...] = ()
 
 
+def build_training(
+    switches: Switches, inputs: Batch, sizes: Sizes, device: torch.device, fallbacks: tuple[str, ...]
+) -> Program:
+    """The training step as the program of a variant; `fallbacks` are those found before."""
+    rank = find_rank() if switches.ranks > 1 else Rank()
+    example = place_rows(inputs, rank, device)
+    training = make_training(switches, parameters_in(inputs), example, sizes, device)
+    return Program(
+        step=training.step,
+        place=lambda batch: place_rows(batch, rank, device),
+        load=training.state.load,
+        state=training.state.read,
+        fallbacks=(*fallbacks, *training.fallbacks),
+        facts={} if switches.precision == "float32" else {"autocast": switches.precision},
+    )
+
+
 def make_training(
     switches: Switches, parameters: Batch, example: Batch, sizes: Sizes, device: torch.device
 ) -> Training:
@@ -59,14 +76,10 @@ def make_training(
         Unsupported: the switches exclude each other.
     """
     _check(switches)
-    ways = Ways(
-        fused_core=switches.core == "fused",
-        wide_experts=switches.experts == "wide",
-        # in float32 its products run without tensor cores at a quarter of the library's rate (H200, 8 and 11 TFLOP/s)
-        fused_loss=switches.fused_update and switches.precision != "float32",
-    )
-    model = make_model(sizes, ways, parameters, device)
+    model = make_model(sizes, choose_ways(switches), parameters, device)
     if switches.padded:
+        from phasewise_studies.resnet_bk.padding import PaddedClasses
+
         model.head = PaddedClasses(model.head, CLASSES_MULTIPLE)
     if switches.compiled:
         model.run_body = torch.compile(model.body, fullgraph=True, dynamic=False)

@@ -10,7 +10,7 @@ import torch
 from phasewise import CheckContext, Program, Shape
 from phasewise.model.data import use_data_folder
 from phasewise_studies.resnet_bk import data, program
-from phasewise_studies.resnet_bk.phases import Switches
+from phasewise_studies.resnet_bk.switches import Switches
 
 CPU = torch.device("cpu")
 TINY = Shape(batch=8, length=16, vocabulary=512, width=16, layers=2, causal=False)

@@ -6,8 +6,8 @@ import json
 
 import torch
 
-from phasewise_studies.resnet_bk import head, kernels
-from phasewise_studies.resnet_bk.kernels import Tiles
+from phasewise_studies.resnet_bk.cross_entropy import loss_plain
+from phasewise_studies.resnet_bk.kernels.linear_cross_entropy import Tiles, head_backward, head_forward, loss_fused
 
 # tokens, classes, width, dtype (the interpreter has no products of bfloat16): odd tails, fewer classes than a tile, one token, the document's width
 SHAPES = [
@@ -41,9 +41,9 @@ def measure(
     exact = torch.nn.functional.cross_entropy(wide[0] @ wide[1].t() + wide[2], targets)
     exact.backward()
     exact = exact.detach()
-    losses, grad_x, lse = kernels.head_forward(x, weight, bias, targets, tiles=SMALL, splits=splits)
+    losses, grad_x, lse = head_forward(x, weight, bias, targets, tiles=SMALL, splits=splits)
     share = torch.tensor(1 / len(x))
-    grad_weight, grad_bias = kernels.head_backward(x, weight, bias, targets, lse, share, tiles=SMALL)
+    grad_weight, grad_bias = head_backward(x, weight, bias, targets, lse, share, tiles=SMALL)
     return {
         "loss": abs(float(losses.double().mean() - exact)) / float(exact),
         "x": relative(grad_x * share, wide[0].grad),
@@ -58,10 +58,10 @@ def measure_function(autocast: bool) -> dict[str, float]:
     layer = torch.nn.Linear(32, 300)
     layer.load_state_dict({"weight": weight, "bias": bias})
     gradients = []
-    for loss in (head.loss_fused, head.loss_plain):
+    for loss in (loss_fused, loss_plain):
         leaf = x.clone().requires_grad_()
         layer.zero_grad()
-        with torch.autocast("cpu", torch.float16, enabled=autocast and loss is head.loss_fused):
+        with torch.autocast("cpu", torch.float16, enabled=autocast and loss is loss_fused):
             value = loss(leaf, layer, targets)
         (1024.0 * value).backward()
         gradients.append((value.detach(), leaf.grad, layer.weight.grad, layer.bias.grad))

@@ -8,7 +8,7 @@ import torch
 
 from phasewise.kit.ranks import process_group
 from phasewise_studies.resnet_bk import checks, program, train
-from phasewise_studies.resnet_bk.phases import Switches
+from phasewise_studies.resnet_bk.switches import Switches
 from phasewise_studies.resnet_bk.tests.resnet_bk_cases import CPU, STACK, TINY, build, make_context, run_steps
 
 

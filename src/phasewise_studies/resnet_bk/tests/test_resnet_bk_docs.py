@@ -34,17 +34,20 @@ def test_the_code_of_the_utilities_page_runs(pytestconfig: pytest.Config) -> Non
     torch.testing.assert_close(names["wide"](batch["x"]), model(batch["x"]))
 
 
-def test_the_readme_names_every_requirement_case_and_phase() -> None:
+def test_the_pages_name_every_requirement_case_and_phase() -> None:
     import phasewise_studies.resnet_bk as package
 
-    readme = (Path(package.__path__[0]) / "README.md").read_text()
-    table = readme[readme.index("## Requirements") : readme.index("## How results")]
+    folder = Path(package.__path__[0])
+    readme, results = ((folder / page).read_text() for page in ("README.md", "notes/results.md"))
+    table = results[results.index("## Requirements") :]
     for number in range(1, 21):
         assert re.search(rf"\b5\.{number}\b", table), number
     for name in workload.cases:
         assert f"`{name}`" in readme, name
+    ladder = re.findall(r"^\| `([\w-]+)` \|", readme[readme.index("### The ladder") :], re.MULTILINE)
+    assert ladder == [phase.name for phase in workload.phases]
     for check in workload.checks:
-        assert Path(package.__path__[0], "checks.py").read_text().count(f"def {check.name.replace('-', '_')}(") == 1
+        assert (folder / "checks/__init__.py").read_text().count(f"def {check.name.replace('-', '_')}(") == 1
 
 
 @pytest.mark.parametrize("gpus", [2, 4])

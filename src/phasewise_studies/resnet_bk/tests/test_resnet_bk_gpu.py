@@ -15,8 +15,10 @@ import torch
 from phasewise import Shape
 from phasewise.kit.ranks import Rank
 from phasewise_studies.resnet_bk import program
-from phasewise_studies.resnet_bk.core import features, features_loop
-from phasewise_studies.resnet_bk.phases import Switches
+from phasewise_studies.resnet_bk.core import features_loop
+from phasewise_studies.resnet_bk.kernels.core import features
+from phasewise_studies.resnet_bk.reference import parameters_in
+from phasewise_studies.resnet_bk.switches import Switches
 from phasewise_studies.resnet_bk.tests.resnet_bk_cases import STACK, build, run_steps
 from phasewise_studies.resnet_bk.train import make_training, place_rows
 
@@ -110,15 +112,13 @@ def test_a_real_shortage_of_memory_halves_the_micro_batch() -> None:
     inputs = program.make_inputs("documented", shape, 0)
     example = place_rows(inputs, Rank(), GPU)
     training = make_training(
-        Switches(**STACK, adapt=True), program.parameters_in(inputs), example, program.sizes_of(shape), GPU
+        Switches(**STACK, adapt=True), parameters_in(inputs), example, program.sizes_of(shape), GPU
     )
     wanted = float(training.step(example)["loss"])
     needed = torch.cuda.max_memory_allocated()
     total = torch.cuda.get_device_properties(GPU).total_memory
     torch.cuda.empty_cache()
-    short = make_training(
-        Switches(**STACK, adapt=True), program.parameters_in(inputs), example, program.sizes_of(shape), GPU
-    )
+    short = make_training(Switches(**STACK, adapt=True), parameters_in(inputs), example, program.sizes_of(shape), GPU)
     held = torch.cuda.memory_allocated()
     torch.cuda.set_per_process_memory_fraction((held + 0.7 * (needed - held)) / total)
     try:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phasewise_studies.resnet_bk import head, kernels
-from phasewise_studies.resnet_bk.head import loss_fused, loss_plain
+from phasewise_studies.resnet_bk import cross_entropy
+from phasewise_studies.resnet_bk.cross_entropy import loss_plain
+from phasewise_studies.resnet_bk.kernels import linear_cross_entropy
+from phasewise_studies.resnet_bk.kernels.linear_cross_entropy import head_backward, head_forward, loss_fused
 from phasewise_studies.testing import interpret_once
 
 # float32 sums in another order; float16 rounds the probabilities that weigh W and x at 5e-4
@@ -29,7 +31,7 @@ def test_loss_and_gradients_agree_with_float64_at_odd_shapes(interpreted) -> Non
 def test_without_a_kernel_the_plain_loss_answers() -> None:
     x, targets = torch.rand(5, 16), torch.arange(5)
     layer = torch.nn.Linear(16, 9)
-    assert not kernels.has_kernel(x, torch.float32)
+    assert not linear_cross_entropy.takes_width_and_dtype(x, torch.float32)
     assert torch.equal(loss_fused(x, layer, targets), loss_plain(x, layer, targets))
 
 
@@ -41,7 +43,7 @@ def test_half_precision_logits_get_float32_s_loss_and_gradient_in_their_own_plac
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # three chunks, the last of them short
-    monkeypatch.setattr(head, "CHUNK_LOGITS", 3 * 40)
+    monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", 3 * 40)
     generator = torch.Generator().manual_seed(0)
     leaf = (4 * torch.randn(7, 40, generator=generator)).to(dtype).requires_grad_()
     wide = leaf.detach().float().requires_grad_()
@@ -50,7 +52,10 @@ def test_half_precision_logits_get_float32_s_loss_and_gradient_in_their_own_plac
     with torch.no_grad():
         # a class that does not exist
         place[:, 39] = wide[:, 39] = -torch.inf
-    value, exact = head.HalfCrossEntropy.apply(place, targets), torch.nn.functional.cross_entropy(wide, targets)
+    value, exact = (
+        cross_entropy.HalfCrossEntropy.apply(place, targets),
+        torch.nn.functional.cross_entropy(wide, targets),
+    )
     (64 * value).backward()
     (64 * exact).backward()
     assert value.item() == pytest.approx(exact.item(), rel=1e-6)
@@ -60,14 +65,14 @@ def test_half_precision_logits_get_float32_s_loss_and_gradient_in_their_own_plac
 
 
 def compile_kernel(name: str, constants: dict[str, int | bool], capability: int, warps: int, stages: int):
-    """Machine code of one kernel of fused.py; 7.5 has no products of bfloat16."""
+    """Machine code of one kernel of linear_cross_entropy_triton.py; 7.5 has no products of bfloat16."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from phasewise_studies.resnet_bk import fused
+    from phasewise_studies.resnet_bk.kernels import linear_cross_entropy_triton
 
-    kernel = getattr(fused, name)
+    kernel = getattr(linear_cross_entropy_triton, name)
     half = "*fp16" if capability < 80 else "*bf16"
     pointers = {"x": half, "weight": half, "targets": "*i64"}
     signature = {
@@ -84,7 +89,10 @@ def compile_kernel(name: str, constants: dict[str, int | bool], capability: int,
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("capability", [75, 80, 90])
 def test_the_kernels_compile_without_a_gpu(capability: int) -> None:
-    for name, tiles in (("head_forward_kernel", kernels.FORWARD), ("head_backward_kernel", kernels.BACKWARD)):
+    for name, tiles in (
+        ("head_forward_kernel", linear_cross_entropy.FORWARD),
+        ("head_backward_kernel", linear_cross_entropy.BACKWARD),
+    ):
         constants = {"WIDTH": 64, "TOKENS": tiles.tokens, "CLASSES": tiles.classes, "EXACT": False}
         compiled = compile_kernel(name, constants, capability, tiles.warps, tiles.stages)
         assert len(compiled.asm["cubin"]) > 1000
@@ -105,9 +113,9 @@ def test_on_a_gpu_loss_and_gradients_are_float64_s(tokens: int, classes: int, dt
     wide = [part.double().requires_grad_() for part in (x, weight, bias)]
     exact = torch.nn.functional.cross_entropy(wide[0] @ wide[1].t() + wide[2], targets)
     exact.backward()
-    losses, grad_x, lse = kernels.head_forward(x, weight, bias, targets)
+    losses, grad_x, lse = head_forward(x, weight, bias, targets)
     share = torch.tensor(1 / tokens, device="cuda")
-    grad_weight, grad_bias = kernels.head_backward(x, weight, bias, targets, lse, share)
+    grad_weight, grad_bias = head_backward(x, weight, bias, targets, lse, share)
     allowed = 1e-5 if dtype is torch.float32 else 1e-2
     assert float((losses.double().mean() - exact).abs() / exact) < 1e-5
     for found, leaf in ((grad_x * share, wide[0]), (grad_weight, wide[1]), (grad_bias, wide[2])):

@@ -5,16 +5,19 @@ import torch
 
 from phasewise import Shape
 from phasewise_studies.resnet_bk import program, reference
-from phasewise_studies.resnet_bk.core import features, features_loop
-from phasewise_studies.resnet_bk.decode import Forward, Streaming, iterate
+from phasewise_studies.resnet_bk.core import features_loop
 from phasewise_studies.resnet_bk.experts import EXPERTS, run_loop, run_wide
+from phasewise_studies.resnet_bk.inference import Forward, Streaming, iterate
+from phasewise_studies.resnet_bk.kernels.core import features
 from phasewise_studies.resnet_bk.model import LanguageModel, Sizes, Ways, make_model
 from phasewise_studies.resnet_bk.tests.resnet_bk_cases import CAUSAL, CPU, TINY
 
+FUSED = Ways(core=features, experts=run_wide)
 
-def make(shape: Shape, **ways: bool) -> tuple[LanguageModel, dict[str, torch.Tensor]]:
+
+def make(shape: Shape, ways: Ways) -> tuple[LanguageModel, dict[str, torch.Tensor]]:
     inputs = program.make_inputs("documented", shape, 0)
-    return make_model(program.sizes_of(shape), Ways(**ways), program.parameters_in(inputs), CPU), inputs
+    return make_model(program.sizes_of(shape), ways, reference.parameters_in(inputs), CPU), inputs
 
 
 def test_the_documented_model_has_as_many_parameters_as_was_published() -> None:
@@ -26,10 +29,10 @@ def test_the_documented_model_has_as_many_parameters_as_was_published() -> None:
 
 
 @pytest.mark.parametrize("shape", [TINY, CAUSAL], ids=["both directions", "causal"])
-@pytest.mark.parametrize("ways", [{}, {"fused_core": True, "wide_experts": True}], ids=["loops", "fused"])
-def test_logits_agree_with_the_plain_float64_model(shape: Shape, ways: dict[str, bool]) -> None:
-    model, inputs = make(shape, **ways)
-    parameters = program.parameters_in(inputs)
+@pytest.mark.parametrize("ways", [Ways(), FUSED], ids=["loops", "fused"])
+def test_logits_agree_with_the_plain_float64_model(shape: Shape, ways: Ways) -> None:
+    model, inputs = make(shape, ways)
+    parameters = reference.parameters_in(inputs)
     x, _ = reference.run_body(parameters, inputs["tokens"], None, bool(shape.causal))
     exact = x @ parameters["head.weight"].t() + parameters["head.bias"]
     assert float((model.logits(inputs["tokens"]).detach() - exact).abs().max()) < 1e-5
@@ -37,7 +40,7 @@ def test_logits_agree_with_the_plain_float64_model(shape: Shape, ways: dict[str,
 
 def test_the_causal_model_does_not_see_the_future_and_the_documented_one_does() -> None:
     for shape, leaks in ((CAUSAL, False), (TINY, True)):
-        model, inputs = make(shape, fused_core=True, wide_experts=True)
+        model, inputs = make(shape, FUSED)
         tokens = inputs["tokens"]
         other = tokens.clone()
         other[:, 9:] = (other[:, 9:] + 1) % shape.vocabulary
@@ -81,7 +84,7 @@ def test_wide_experts_are_the_documented_ones_with_and_without_dropout_and_for_i
 
 
 def test_streaming_with_one_complex_number_a_layer_is_the_full_pass() -> None:
-    model, inputs = make(CAUSAL, fused_core=True, wide_experts=True)
+    model, inputs = make(CAUSAL, FUSED)
     tokens = inputs["tokens"]
     stream = Streaming(model)
     state = torch.zeros(CAUSAL.layers, len(tokens), 2)

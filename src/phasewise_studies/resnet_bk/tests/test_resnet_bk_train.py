@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from phasewise import Shape, Unsupported
-from phasewise.kit import padding
 from phasewise.kit.ranks import Rank
-from phasewise_studies.resnet_bk import checks, program
+from phasewise_studies.resnet_bk import checks, padding, program
 from phasewise_studies.resnet_bk.model import LanguageModel
-from phasewise_studies.resnet_bk.phases import Switches
+from phasewise_studies.resnet_bk.reference import parameters_in
+from phasewise_studies.resnet_bk.switches import Switches
 from phasewise_studies.resnet_bk.tests.resnet_bk_cases import CAUSAL, CPU, STACK, TINY, build, make_context, run_steps
 from phasewise_studies.resnet_bk.train import make_training, place_rows
 
@@ -99,7 +99,7 @@ def test_the_router_never_moves() -> None:
 def test_running_out_of_memory_halves_the_micro_batch_and_keeps_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = program.make_inputs("documented", TINY, 0)
     example = place_rows(inputs, Rank(), CPU)
-    training = make_training(Switches(adapt=True), program.parameters_in(inputs), example, program.sizes_of(TINY), CPU)
+    training = make_training(Switches(adapt=True), parameters_in(inputs), example, program.sizes_of(TINY), CPU)
     plain = training.model.body
 
     def short_of_memory(tokens: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Decoding token by token: the causal model's whole past is one complex number a layer.
+"""Inference of the causal model: logits of whole texts, and decoding, where the whole past is one complex number a layer.
 
     d_i = a_i - i - 1/d_{i-1},  g_i = 1/d_i   =>   g_i = 1 / (a_i - i - g_{i-1}),  g_{-1} = 0
 
@@ -8,13 +8,62 @@ arithmetic throughout: complex numbers do not travel to other runtimes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from phasewise_studies.resnet_bk.model import LanguageModel
+from phasewise import Program
+from phasewise.kit.graphs import capture
+from phasewise_studies.resnet_bk.experts import run_wide
+from phasewise_studies.resnet_bk.model import LanguageModel, Sizes, Ways, choose_ways, make_model
+from phasewise_studies.resnet_bk.reference import parameters_in
+from phasewise_studies.resnet_bk.switches import Switches
 
 # 0.382^24 is 1e-10: nothing in float32, with room for a less regular text
 PASSES = 24
+
+
+def build_inference(
+    switches: Switches,
+    inputs: Mapping[str, Tensor],
+    case: str,
+    sizes: Sizes,
+    device: torch.device,
+    fallbacks: tuple[str, ...],
+) -> Program:
+    """A forward pass over whole texts, or for `decode` one more token; beside it the module that an export writes."""
+    model = make_model(sizes, choose_ways(switches), parameters_in(inputs), device).eval().requires_grad_(False)
+    exported = make_model(sizes, Ways(experts=run_wide), parameters_in(inputs), device)
+    module: torch.nn.Module
+    if switches.streaming:
+        module, written = Streaming(model), Streaming(exported)
+    elif case == "decode":
+        module, written = Prefix(model), Prefix(exported)
+    else:
+        module, written = Forward(model), Forward(exported, iterated=True)
+    dtype = torch.get_default_dtype()
+
+    def place(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        if not switches.streaming:
+            return {"tokens": batch["tokens"].to(device)}
+        newest = batch["tokens"].shape[1] - 1
+        return {
+            "token": batch["tokens"][:, newest].contiguous().to(device),
+            "position": torch.tensor([newest], device=device),
+            "carried": batch["features"].to(device, dtype),
+        }
+
+    def step(placed: dict[str, Tensor]) -> Any:
+        with torch.no_grad():
+            return module(**placed)
+
+    if switches.graph:
+        captured = capture(step, place(inputs))
+        step = captured.call
+        fallbacks = (*fallbacks, f"cuda-graph: {captured.reason}") if captured.reason else fallbacks
+    return Program(step=step, place=place, outputs=_name_logits, module=written, fallbacks=fallbacks)
 
 
 def advance(a: Tensor, carried: Tensor) -> Tensor:
@@ -95,3 +144,7 @@ def iterate(a: Tensor) -> Tensor:
         before = torch.cat((torch.zeros_like(carried[:, :1]), carried[:, :-1]), dim=1)
         carried = advance(a.flatten(), before.flatten(0, 1)).view(carried.shape)
     return carried
+
+
+def _name_logits(raw: Any) -> Mapping[str, Tensor]:
+    return raw if isinstance(raw, Mapping) else {"logits": raw}

@@ -12,17 +12,20 @@ from torch import distributed
 
 from phasewise import Chart, CheckContext, Checked, Quantity, Series
 from phasewise.kit.ranks import Rank
-from phasewise_studies.resnet_bk import data, parts, program
-from phasewise_studies.resnet_bk.decode import Forward, Streaming
-from phasewise_studies.resnet_bk.phases import Switches
-from phasewise_studies.resnet_bk.runs import (
+from phasewise_studies.resnet_bk import data, program
+from phasewise_studies.resnet_bk.checks import layers
+from phasewise_studies.resnet_bk.checks.runs import (
     STEPS,
     curve_shape,
     inference_model,
     reference_parameters,
+    run_out_once,
     train,
     train_curve,
 )
+from phasewise_studies.resnet_bk.inference import Forward, Streaming
+from phasewise_studies.resnet_bk.reference import parameters_in
+from phasewise_studies.resnet_bk.switches import Switches
 from phasewise_studies.resnet_bk.train import make_training, place_rows
 
 # losses are compared as means over this many steps at the end
@@ -105,7 +108,7 @@ def parameters_follow(context: CheckContext) -> Checked:
     """
     batches = [context.inputs(seed) for seed in range(3)]
     variant, reference = context.build(), reference_parameters(context, batches)
-    start = program.parameters_in(batches[0])
+    start = parameters_in(batches[0])
     for batch in batches:
         context.run(variant, batch)
     assert variant.state is not None, "a training program has a state"
@@ -193,10 +196,10 @@ def halving(context: CheckContext) -> Checked:
     batch = context.inputs(0)
     sizes = program.sizes_of(context.shape)
     example = place_rows(batch, Rank(), context.device)
-    training = make_training(context.switches, program.parameters_in(batch), example, sizes, context.device)
+    training = make_training(context.switches, parameters_in(batch), example, sizes, context.device)
     if context.device.type == "cpu":
         # the gate has no cap on a CPU
-        _run_out_once(training.model.head.weight)
+        run_out_once(training.model.head.weight)
     found = training.step(example)
     parts = context.shape.batch // training.fitted.rows
     asked = context.run(context.build(adapt=False, accumulate=max(1, parts)), batch)
@@ -209,16 +212,6 @@ def halving(context: CheckContext) -> Checked:
         message=f"rows a micro-batch: {tries}; loss and gradient's norm are at most {apart:.1e} apart",
         numbers={"rows": Quantity(value=training.fitted.rows), "tries": Quantity(value=len(training.fitted.history))},
     )
-
-
-def _run_out_once(parameter: torch.nn.Parameter) -> None:
-    """The next backward pass ends where it reaches `parameter`, whose gradient it leaves behind."""
-
-    def refuse(_: torch.Tensor) -> None:
-        hook.remove()
-        raise MemoryError("refused, to see what a try leaves behind")
-
-    hook = parameter.register_post_accumulate_grad_hook(refuse)
 
 
 def streaming_matches(context: CheckContext) -> Checked:
@@ -234,24 +227,24 @@ def streaming_matches(context: CheckContext) -> Checked:
             out = stream(tokens[:, index], torch.tensor([index], device=context.device), features_now)
             features_now = out["features"]
             worst = max(worst, float((out["logits"] - full[:, index]).abs().max()))
-    return parts.within("logits", worst, 1e-4)
+    return layers.within("logits", worst, 1e-4)
 
 
 def core_gradient(context: CheckContext) -> Checked:
     """dL/da of the core against float64 autograd."""
-    return parts.core_gradient(context)
+    return layers.core_gradient(context)
 
 
 def routing(context: CheckContext) -> Checked:
     """The wide network gives each token what its expert alone gives."""
-    return parts.routing(context)
+    return layers.routing(context)
 
 
 def fused_loss(context: CheckContext) -> Checked:
     """Loss and gradients of the fused head against float64."""
-    return parts.fused_loss(context)
+    return layers.fused_loss(context)
 
 
 def padding(context: CheckContext) -> Checked:
     """Classes that do not exist change nothing and learn nothing."""
-    return parts.padding(context)
+    return layers.padding(context)

@@ -1,8 +1,9 @@
-"""Runs that the checks compare: loss curves, the reference's parameters, gradients of the head."""
+"""Runs that the checks compare: loss curves, the reference's parameters, gradients of the head, a step short of memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,8 +11,9 @@ from torch import Tensor
 
 from phasewise import CheckContext, Program, Shape
 from phasewise_studies.resnet_bk import program
-from phasewise_studies.resnet_bk import reference as plain
-from phasewise_studies.resnet_bk.model import LanguageModel, Ways, make_model
+from phasewise_studies.resnet_bk.experts import run_wide
+from phasewise_studies.resnet_bk.model import LanguageModel, choose_ways, make_model
+from phasewise_studies.resnet_bk.reference import parameters_in, train_step
 
 STEPS = 200
 # rows and positions of a step of the 200: the loop over positions then takes seconds, not minutes
@@ -44,21 +46,19 @@ def train(context: CheckContext, switches: Any, shape: Shape) -> tuple[list[floa
 def reference_parameters(context: CheckContext, batches: list[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The trained parameters of the float64 reference after these batches."""
     device = context.device
-    held = {name: tensor.to(device, copy=True) for name, tensor in program.parameters_in(batches[0]).items()}
+    held = {name: tensor.to(device, copy=True) for name, tensor in parameters_in(batches[0]).items()}
     trained = [name for name in held if ".router." not in name]
     moments, squares = ({name: torch.zeros_like(held[name]) for name in trained} for _ in range(2))
     for count, batch in enumerate(batches, start=1):
         placed = {name: batch[name].to(device) for name in ("tokens", "targets", "keep")}
-        plain.train_step(held, moments, squares, count, placed, bool(context.shape.causal))
+        train_step(held, moments, squares, count, placed, bool(context.shape.causal))
     return {name: held[name].detach().cpu() for name in trained}
 
 
 def inference_model(context: CheckContext) -> LanguageModel:
     """The untrained model of a case in float32."""
-    ways = Ways(fused_core=context.switches.core == "fused", wide_experts=True)
-    return make_model(
-        program.sizes_of(context.shape), ways, program.parameters_in(context.inputs(0)), context.device
-    ).eval()
+    ways = replace(choose_ways(context.switches), experts=run_wide)
+    return make_model(program.sizes_of(context.shape), ways, parameters_in(context.inputs(0)), context.device).eval()
 
 
 def head_gradients(loss: Any, x: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
@@ -74,3 +74,13 @@ def head_gradients(loss: Any, x: Tensor, weight: Tensor, bias: Tensor, targets: 
         "all were differentiated"
     )
     return value.detach(), leaf.grad, head.weight.grad, head.bias.grad
+
+
+def run_out_once(parameter: torch.nn.Parameter) -> None:
+    """The next backward pass ends where it reaches `parameter`, whose gradient it leaves behind."""
+
+    def refuse(_: torch.Tensor) -> None:
+        hook.remove()
+        raise MemoryError("refused, to see what a try leaves behind")
+
+    hook = parameter.register_post_accumulate_grad_hook(refuse)

@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phasewise.kit.padding import PaddedClasses, PaddedEmbedding, PaddedLinear, find_misaligned, pad, unpadded_state
+from phasewise_studies.resnet_bk.padding import (
+    PaddedClasses,
+    PaddedEmbedding,
+    PaddedLinear,
+    find_misaligned,
+    pad,
+    unpadded_state,
+)
 
 
 class Foreign(torch.nn.Module):

@@ -9,21 +9,11 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-
-class Optimizer(Protocol):
-    """What a training loop needs of either kind."""
-
-    def step(self) -> Any: ...
-
-    def zero_grad(self, set_to_none: bool = True) -> None: ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+from phasewise.kit.amp import Optimizer
 
 
 class CpuOptimizer:

@@ -6,7 +6,8 @@ import functools
 import pytest
 import torch
 
-from phasewise.kit.offload import CpuOptimizer, offload
+from phasewise.kit.amp import AmpStep
+from phasewise_studies.resnet_bk.offload import CpuOptimizer, offload
 
 
 @pytest.fixture
@@ -67,6 +68,17 @@ def test_parameters_without_a_gradient_and_frozen_ones_stay(model: torch.nn.Modu
         if not torch.equal(parameter, old)
     ]
     assert changed == ["linear2.weight"]
+
+
+def test_an_optimizer_on_the_cpu_is_clipped_by_the_parameters_given() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 3)
+    optimizer = offload(model.parameters(), torch.optim.SGD, lr=1.0)
+    step = AmpStep(optimizer, device="cpu", dtype=torch.bfloat16, max_norm=0.01, parameters=model.parameters())
+    before = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    step(lambda: model(torch.ones(2, 4)).float().square().sum())
+    moved = torch.cat([parameter.detach().flatten() for parameter in model.parameters()]) - before
+    assert float(moved.norm()) == pytest.approx(0.01, rel=1e-2)
 
 
 @pytest.mark.gpu

@@ -1,6 +1,6 @@
-"""Times the head's kernels over candidate tiles on this GPU: `python -m phasewise_studies.resnet_bk.tune`.
+"""Times the head's kernels over candidate tiles on this GPU: `python -m phasewise_studies.resnet_bk.kernels.tuning`.
 
-One line a candidate, the fastest last. The choice goes into `kernels.FORWARD` and `kernels.BACKWARD` by hand, so that a
+One line a candidate, the fastest last. The choice goes into `linear_cross_entropy.FORWARD` and `BACKWARD` by hand, so that a
 checkout has the same kernels on every run.
 """
 
@@ -14,8 +14,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources
 from triton.testing import do_bench
 
-from phasewise_studies.resnet_bk import kernels
-from phasewise_studies.resnet_bk.kernels import Tiles
+from phasewise_studies.resnet_bk.kernels.linear_cross_entropy import Tiles, head_backward, head_forward
 
 TOKENS, CLASSES, WARPS, STAGES = (64, 128), (64, 128), (4, 8), (2, 3, 4)
 
@@ -31,17 +30,15 @@ def draw(tokens: int, classes: int, width: int) -> list[torch.Tensor]:
 def time_candidates(tokens: int, classes: int, width: int) -> dict[str, list[tuple[float, str]]]:
     """Milliseconds of every candidate that fits, slowest first, of the forward and of the backward kernel."""
     operands = draw(tokens, classes, width)
-    _, _, lse = kernels.head_forward(*operands)
+    _, _, lse = head_forward(*operands)
     share = torch.tensor(1 / tokens, device="cuda")
     found: dict[str, list[tuple[float, str]]] = {"forward": [], "backward": []}
     for tiles in itertools.starmap(Tiles, itertools.product(TOKENS, CLASSES, WARPS, STAGES)):
         runs = {
-            f"forward {splits}": lambda tiles=tiles, splits=splits: kernels.head_forward(
-                *operands, tiles=tiles, splits=splits
-            )
+            f"forward {splits}": lambda tiles=tiles, splits=splits: head_forward(*operands, tiles=tiles, splits=splits)
             for splits in (0, 1, 2, 4)
         }
-        runs["backward"] = lambda tiles=tiles: kernels.head_backward(*operands, lse, share, tiles=tiles)
+        runs["backward"] = lambda tiles=tiles: head_backward(*operands, lse, share, tiles=tiles)
         for name, run in runs.items():
             try:
                 taken = do_bench(run, warmup=5, rep=20, return_mode="median")

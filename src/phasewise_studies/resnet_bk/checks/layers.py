@@ -1,4 +1,4 @@
-"""Checks of the parts of the language model: the core, the experts, the head."""
+"""Checks of single layers: the core, the experts, the head."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from phasewise import CheckContext, Checked, Quantity
-from phasewise.kit.padding import PaddedClasses
-from phasewise_studies.resnet_bk import reference as plain
-from phasewise_studies.resnet_bk.core import features
+from phasewise_studies.bk_core.reference import diagonal_causal, diagonal_ratio
+from phasewise_studies.resnet_bk.checks.runs import head_gradients
+from phasewise_studies.resnet_bk.cross_entropy import loss_plain
 from phasewise_studies.resnet_bk.experts import EXPERTS, run_loop, run_wide
-from phasewise_studies.resnet_bk.head import loss_fused, loss_plain
-from phasewise_studies.resnet_bk.runs import head_gradients
+from phasewise_studies.resnet_bk.kernels.core import features
+from phasewise_studies.resnet_bk.kernels.linear_cross_entropy import loss_fused
+from phasewise_studies.resnet_bk.padding import PaddedClasses
 from phasewise_studies.resnet_bk.state import cut
 from phasewise_studies.resnet_bk.train import CLASSES_MULTIPLE
 
@@ -30,7 +31,7 @@ def core_gradient(context: CheckContext) -> Checked:
         features(leaf, causal).backward(upstream.to(context.device))
         exact = a.double().requires_grad_()
         ones = torch.ones(length - 1, dtype=torch.float64)
-        diagonal = plain.diagonal_causal if causal else plain.diagonal_ratio
+        diagonal = diagonal_causal if causal else diagonal_ratio
         torch.view_as_real(diagonal(exact, ones, ones, 1j)).backward(upstream.double())
         assert leaf.grad is not None and exact.grad is not None, "both were differentiated"
         worst = max(worst, float((leaf.grad.cpu() - exact.grad).norm() / exact.grad.norm()))

@@ -1,6 +1,10 @@
 """The head's Triton kernels. Base 2 throughout: exp2 is one instruction, and 2^(s log2 e) = e^s.
 
 s_tv = (x_t . W_v + b_v) log2 e,   lse_t = log2 sum_v 2^s_tv,   p_tv = 2^(s_tv - lse_t)
+
+Axes of the tiles: t token (`row`), v class of the vocabulary, f feature (`column`). Forward and finish: x_block, weighted and rows are (t, f),
+w is (v, f), s and p are (t, v), largest and total are (t). Backward: x_block is (t, f), w and summed are (v, f), s and p are (v, t),
+log_sum and target are (t), counted is (v).
 """
 
 from __future__ import annotations
