@@ -90,6 +90,7 @@ def test_on_a_gpu_every_shape_agrees_with_float64_and_repeats_its_bits(rows: int
     exact = program.reference(batch, "train", Shape()).step(batch)
     found, again = (run(*(part.cuda() for part in operands)) for _ in range(2))
     for name, whole in exact.items():
-        error = (found[name].cpu().double() - whole).abs().max() / whole.abs().max().clamp_min(1e-3)
-        assert error < TOLERANCES[dtype], name
+        # dx of a row of one number is a difference of terms near 1 that cancel to 0
+        scale = float(whole.abs().max()) or 1.0
+        assert float((found[name].cpu().double() - whole).abs().max()) < TOLERANCES[dtype] * scale, name
         assert torch.equal(found[name], again[name]), name
