@@ -8,6 +8,7 @@ from typing import Any
 
 from phasewise.model.freshness import judge_run
 from phasewise.model.layout import Layout
+from phasewise.model.stack import BASELINE
 from phasewise.records.base import Interval
 from phasewise.records.errors import RecordError, UserError
 from phasewise.records.plan import RunPlan
@@ -30,12 +31,12 @@ def make_table(root: Path) -> str:
         summary = _read(path)
         link = f"[{escape(summary['run'])}](reports/{path.parent.parent.name}/{path.parent.name}/index.md)"
         device = summary.get("environment", {}).get("name") or summary["device"]
-        mark = "" if _is_fresh(root, path.parent.parent.name, path.parent.name) else f" {STALE}"
-        marked |= bool(mark)
+        fresh = _list_fresh(root, path.parent.parent.name, path.parent.name)
         for case in summary.get("cases") or [summary]:
-            rows.append(
-                (escape(summary["workload"]), escape(device), escape(case["case"]), *_numbers(case), link + mark)
-            )
+            is_fresh = fresh is None or {BASELINE, (case.get("stack") or {}).get("variant") or BASELINE} <= fresh
+            marked |= not is_fresh
+            told = (escape(summary["workload"]), escape(device), escape(case["case"]), *_numbers(case))
+            rows.append((*told, link if is_fresh else f"{link} {STALE}"))
     if not rows:
         return "No full-size run is on record yet."
     lines = [f"| {' | '.join(TITLES)} |", "|---|---|---|---:|---:|---:|---:|---:|---|"]
@@ -48,13 +49,10 @@ def make_table(root: Path) -> str:
     return "\n".join(lines)
 
 
-def _is_fresh(root: Path, workload: str, run: str) -> bool:
-    """Whether every record of the run is of today's files; one without records is not judged."""
+def _list_fresh(root: Path, workload: str, run: str) -> frozenset[str] | None:
+    """Variants whose records are of today's files; None where the run has none that could be judged."""
     plan = read_if_there(Layout(root).run(workload, run) / "plan.json", RunPlan)
-    if plan is None:
-        return True
-    standing = judge_run(plan, root)
-    return standing.fresh == standing.changed.keys()
+    return None if plan is None else judge_run(plan, root).fresh
 
 
 def _numbers(case: dict[str, Any]) -> tuple[str, ...]:
