@@ -22,7 +22,7 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.lock import parse_gpus
 
 # reasons that may be gone the next time
-RETRIED = frozenset({Reason.CRASH, Reason.TIMEOUT, Reason.OUT_OF_MEMORY})
+RETRIED = frozenset({Reason.CRASH, Reason.KILLED, Reason.TIMEOUT, Reason.OUT_OF_MEMORY})
 # records of a variant that are made from a stage, itself included
 MADE_FROM = {
     "validate": ("validate", "measure", "profile", "export", "analyse"),

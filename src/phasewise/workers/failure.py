@@ -47,15 +47,17 @@ def describe_exception(error: BaseException) -> Failure:
     return _failure(Reason.OUT_OF_MEMORY if _speaks_of_memory(line) else Reason.CRASH, line)
 
 
-def describe_exit(code: int, stderr: str) -> Failure:
+def describe_exit(code: int, stderr: str, *, memory_ran_out: bool = False) -> Failure:
     """The failure that an exit status without an answer amounts to; `code` is negative for a signal.
 
-    SIGKILL that we did not send is the kernel's way to end a process when memory has run out.
+    A SIGKILL that we did not send is lack of memory only if `memory_ran_out`: the kernel has counted one while the process lived.
     """
     log, where = _split_off_stack(stderr)
     last = next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "")
+    if code == -signal.SIGKILL and memory_ran_out:
+        return _failure(Reason.OUT_OF_MEMORY, "killed by SIGKILL, and the kernel tells that memory had run out")
     if code == -signal.SIGKILL:
-        return _failure(Reason.OUT_OF_MEMORY, "killed by SIGKILL, as the kernel does when memory has run out")
+        return _failure(Reason.KILLED, "killed by SIGKILL, and the kernel tells of no lack of memory")
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
     how = f"{how} in {where}" if where else how
     message = f"{how}: {last}" if last else how
