@@ -248,11 +248,11 @@ def test_jobs_of_a_pool_measure_each_on_a_gpu_of_its_own(tmp_path, monkeypatch):
 def test_a_run_of_several_gpus_has_as_many_jobs_at_a_time(monkeypatch):
     started = {}
 
-    def run(command, env, check):
-        started.update(command=command, env=env)
-        return subprocess.CompletedProcess(command, 0)
+    def run(command, environment):
+        started.update(command=command, env=environment)
+        return 0
 
-    monkeypatch.setattr("phasewise.cli.keep.subprocess.run", run)
+    monkeypatch.setattr("phasewise.cli.keep.run_in_group", run)
     monkeypatch.setattr("phasewise.cli.keep.name_gpus", lambda entries: dict.fromkeys(entries, "GPU-x"))
     done = CliRunner().invoke(commands, ["run", "--gpus", "2,3", "--prioritize", "index", "--", "all"])
     assert done.exit_code == 0, done.output

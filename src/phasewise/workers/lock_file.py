@@ -42,7 +42,7 @@ class LockFile:
 
     def _is_in_place(self) -> bool:
         try:
-            there = os.stat(self._path, follow_symlinks=False)
+            there = self._path.lstat()
         except FileNotFoundError:
             return False
         return os.path.samestat(there, os.fstat(self._handle))
