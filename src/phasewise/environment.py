@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from phasewise.model.needs import RECORDED
 from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine, Tool
 
@@ -23,18 +24,7 @@ POOL = "PHASEWISE_GPUS"
 # GPUs that CUDA lets a process see
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # packages that can change a number
-PACKAGES = (
-    "torch",
-    "triton",
-    "numpy",
-    "cupy-cuda13x",
-    "jax",
-    "onnxruntime",
-    "torch-tb-profiler",
-    "snakemake",
-    "dvc",
-    "phasewise",
-)
+PACKAGES = (*RECORDED.values(), "snakemake", "dvc", "phasewise")
 
 
 def detect(prefer: str = "auto") -> Machine:
