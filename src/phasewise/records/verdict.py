@@ -43,6 +43,8 @@ class Reason(StrEnum):
     OTHER_MACHINE = "other-machine"
     OUT_OF_MEMORY = "oom"
     CRASH = "crash"
+    # from outside, for no reason that the kernel tells
+    KILLED = "killed"
     TIMEOUT = "timeout"
     BAD_PROGRAM = "bad-program"
     NEEDS = "needs-unmet"

@@ -66,6 +66,7 @@ REASONS: dict[Reason, str] = {
     Reason.OTHER_MACHINE: "its records come from another machine, and ratios across machines are not chained",
     Reason.OUT_OF_MEMORY: "it ran out of memory",
     Reason.CRASH: "its process died",
+    Reason.KILLED: "its process was killed from outside, which says nothing of the program",
     Reason.TIMEOUT: "it did not answer within the time allowed",
     Reason.BAD_PROGRAM: "the program broke its contract",
     Reason.NEEDS: "this machine does not have what it needs",
