@@ -42,9 +42,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     :raises UserError: the file is absent, of another kind, broken, or holds anything but named tensors
     """
     if path.suffix not in KINDS:
-        raise UserError(
-            f"{path}: files of kind {path.suffix or 'none'!r} are not read; give one of {', '.join(KINDS)}."
-        )
+        raise UserError(f"{path}: files of kind {path.suffix or 'none'} are not read; give one of {', '.join(KINDS)}.")
     if not path.is_file():
         raise UserError(f"{path}: there is no such file.")
     try:
