@@ -180,7 +180,9 @@ def train_windows(
         for window in train(config, trainer, data.place(done, end, device), first=done):
             curves.note(window)
             done = window.index + 1
-            last = wish.stop or done == end
+            # asked once: a signal between here and the end of the loop is for the next window
+            stop = wish.stop
+            last = stop or done == end
             if last or done % options.log_every == 0:
                 tell(curves.flush(), end, (done - first) / (now() - began))
             if last or done % options.save_every == 0:
@@ -188,7 +190,7 @@ def train_windows(
                 state = trainer.window.state()
                 save(options.out, done, state, start)
                 warn_of_bounds(state["metric"])
-            if wish.stop:
+            if stop:
                 break
     stopped = done < end
     log.info(
