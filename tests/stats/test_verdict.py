@@ -7,6 +7,7 @@ import pytest
 
 from phasewise.records.verdict import Reason, Status
 from phasewise.stats.bimodal import Modes
+from phasewise.stats.chances import Chances, adjust_chances, find_chances
 from phasewise.stats.ratio import RatioEstimate, make_estimate
 from phasewise.stats.sets import estimate_ratio
 from phasewise.stats.verdict import Conditions, Decision, ReasonName, StatusName, decide_status
@@ -81,11 +82,32 @@ def test_identical_rounds_are_decided_by_the_floor_alone():
     assert status(estimate_ratio([[0.0] * 12] * 3)) == ("SAME", "within-one-percent")
 
 
-def test_holm_takes_a_claim_back_but_not_the_interval():
+def test_the_other_comparisons_take_a_claim_back_but_not_the_interval():
     borderline = ratio(0.012, half_width=0.011)
     assert borderline.low > 1.0
     assert status(borderline)[0] == "FASTER"
-    assert status(borderline, adjusted_p=0.2)[0] == "INCONCLUSIVE"
+    assert status(borderline, adjusted=Chances(differs=0.05, same=1.0))[0] == "FASTER"
+    assert status(borderline, adjusted=Chances(differs=0.2, same=1.0)) == ("INCONCLUSIVE", "multiplicity")
+
+
+def test_multiplicity_is_the_reason_only_where_it_alone_decides():
+    lost = Chances(differs=1.0, same=1.0)
+    assert status(ratio(0.0, half_width=0.005)) == ("SAME", "within-one-percent")
+    assert status(ratio(0.0, half_width=0.005), adjusted=lost) == ("INCONCLUSIVE", "multiplicity")
+    assert status(ratio(0.03, half_width=0.005), aa_floor=0.04, adjusted=lost)[1] == "below-aa-floor"
+    assert status(ratio(0.03, half_width=0.05), adjusted=lost)[1] in ("few-rounds", "process-spread")
+    # half a per cent, well known: no difference among so many, and yet the same
+    assert status(ratio(0.005, half_width=0.004), adjusted=Chances(differs=0.2, same=0.01))[0] == "SAME"
+
+
+def test_a_report_corrects_differences_and_equivalences_apart():
+    gain, same = ratio(0.012, half_width=0.011), ratio(0.0, half_width=0.005)
+    (first, second), (third,) = adjust_chances([[gain, same], [same]])
+    # of two in two families
+    assert first.differs == pytest.approx(4 * find_chances(gain).differs)
+    assert third.same == pytest.approx(2 * find_chances(same).same)
+    # the other family is claimed whole and leaves its share
+    assert second.same == pytest.approx(2 * find_chances(same).same)
 
 
 def test_a_gain_that_vanishes_in_cycles_is_the_clocks():

@@ -9,7 +9,7 @@ from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
 from phasewise.analyse.shelf import Shelf
 from phasewise.records.analyse import Control
 from phasewise.records.plan import Kind
-from phasewise.stats import aa_floor, decide_status, holm, p_value
+from phasewise.stats import Chances, aa_floor, adjust_chances, decide_status
 
 
 def find_floors(shelf: Shelf, estimates: Estimates) -> dict[str, float]:
@@ -39,14 +39,14 @@ def tell_controls(
     return first, second
 
 
-def _adjust(shelf: Shelf, estimates: Estimates) -> dict[Key, float]:
-    """p-values after Holm: a run with controls in many cases must not raise a false alarm more often than one with few."""
+def _adjust(shelf: Shelf, estimates: Estimates) -> dict[Key, Chances]:
+    """The controls of a run are one family: many cases must not raise a false alarm more often than one does."""
     found = {
-        (case, name): p_value(control.ratio)
+        (case, name): control.ratio
         for case in shelf.run_plan.cases
         for name, control in _controls(shelf, estimates, case).items()
     }
-    return dict(zip(found, holm(list(found.values())), strict=True))
+    return dict(zip(found, adjust_chances([list(found.values())])[0], strict=True))
 
 
 def _controls(shelf: Shelf, estimates: Estimates, case: str) -> Mapping[str, Comparison]:
@@ -55,10 +55,10 @@ def _controls(shelf: Shelf, estimates: Estimates, case: str) -> Mapping[str, Com
     return {variant: comparison for variant, comparison in found.items() if comparison is not None}
 
 
-def _tell(found: Comparison, floor: float | None, adjusted: float) -> Control:
+def _tell(found: Comparison, floor: float | None, adjusted: Chances) -> Control:
     ratio = to_interval(found.ratio)
     # held against no floor of its own: the question is whether it would raise an alarm without one
-    decision = decide_status(found.ratio, aa_floor=0.0, adjusted_p=adjusted)
+    decision = decide_status(found.ratio, aa_floor=0.0, adjusted=adjusted)
     return Control(
         variant=found.against,
         ratio=ratio,

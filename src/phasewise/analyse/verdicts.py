@@ -7,15 +7,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phasewise.analyse.baseline import over_baseline, over_parent
+from phasewise.analyse.baseline import OverBaseline, over_baseline, over_parent
 from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
+from phasewise.analyse.families import Against, Claim, adjust
 from phasewise.analyse.floor import Floor, find_floor, is_impossible, scale_floor
 from phasewise.analyse.gate import CANNOT_RUN, judge_gate
 from phasewise.analyse.shelf import Shelf, find_parent_arm
 from phasewise.model.ratios import dropped_share
 from phasewise.records.plan import Kind
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
-from phasewise.stats import UNMEASURED_FLOOR, Conditions, Decision, RatioEstimate, decide_status, holm, p_value
+from phasewise.stats import UNMEASURED_FLOOR, Chances, Conditions, Decision, RatioEstimate, decide_status, p_value
 from phasewise.stats.verdict import MOST_DROPPED
 
 # comparisons that make a claim: a control makes none
@@ -31,17 +32,21 @@ def judge_all(shelf: Shelf, estimates: Estimates, floors: Mapping[str, float]) -
     ratios: dict[Key, RatioEstimate | Failure | None] = {
         key: over_parent(shelf, estimates, key) for key in keys if gates[key] is None
     }
-    claims = {key: ratio for key, ratio in ratios.items() if isinstance(ratio, RatioEstimate) and _claims(shelf, key)}
-    adjusted = dict(zip(claims, holm([p_value(ratio) for ratio in claims.values()]), strict=True))
+    stacked = [key for key in keys if shelf.row(key[1]).kind in STACKED]
+    over = {key: found for key in stacked if (found := over_baseline(shelf, estimates, key, gates)) is not None}
+    adjusted = adjust(_find_claims(shelf, ratios, over))
     verdicts = {}
     for key in keys:
         verdict = gates[key]
         if verdict is None:
             verdict = _judge_parent(estimates, key, gates) or _judge_speed(
-                shelf, estimates, key, ratios[key], floors.get(key[0]), adjusted.get(key)
+                shelf, estimates, key, ratios[key], floors.get(key[0]), adjusted.get((key, _kind(shelf, key)))
             )
         verdicts[key] = verdict
-    return verdicts | _judge_over_baseline(shelf, estimates, floors, gates, ratios, verdicts)
+    return verdicts | {
+        key: _add_over_baseline(verdicts[key], found, floors.get(key[0]), adjusted.get((key, Against.BASELINE)))
+        for key, found in over.items()
+    }
 
 
 def step_floor(shelf: Shelf, variant: str, case: str) -> Floor | None:
@@ -85,7 +90,7 @@ def _judge_speed(
     key: Key,
     ratio: RatioEstimate | Failure | None,
     floor: float | None,
-    adjusted: float | None,
+    adjusted: Chances | None,
 ) -> Verdict:
     case, variant = key
     if shelf.row(variant).kind is Kind.BASELINE:
@@ -101,7 +106,7 @@ def _judge_speed(
         "sets": float(ratio.sets),
         "df": ratio.df,
         "p": p_value(ratio),
-        "p_adjusted": adjusted,
+        "p_adjusted": adjusted.differs if adjusted is not None else None,
         "floor": math.expm1(UNMEASURED_FLOOR if floor is None else floor),
         "resolution": ratio.resolution,
         "within_sd": ratio.within_sd,
@@ -116,11 +121,11 @@ def _judge_speed(
     )
 
 
-def _decide(ratio: RatioEstimate, found: Comparison | None, floor: float | None, adjusted: float | None) -> Decision:
+def _decide(ratio: RatioEstimate, found: Comparison | None, floor: float | None, adjusted: Chances | None) -> Decision:
     return decide_status(
         ratio,
         aa_floor=floor,
-        adjusted_p=adjusted,
+        adjusted=adjusted,
         cycles=found.cycles if found is not None else None,
         conditions=_conditions(found, ratio),
     )
@@ -172,38 +177,43 @@ def _failure_of(shelf: Shelf, variant: str, case: str) -> Failure | None:
     return arm.failure if arm is not None else None
 
 
-def _judge_over_baseline(
-    shelf: Shelf,
-    estimates: Estimates,
-    floors: Mapping[str, float],
-    gates: Mapping[Key, Verdict | None],
-    ratios: Mapping[Key, RatioEstimate | Failure | None],
-    verdicts: Mapping[Key, Verdict],
-) -> dict[Key, Verdict]:
-    """The verdicts of what stands on the baseline, with the speed-up over it and what may be claimed of that."""
-    keys = [key for key in verdicts if shelf.row(key[1]).kind in STACKED]
-    found = {key: over for key in keys if (over := over_baseline(shelf, estimates, key, gates)) is not None}
-    # a ratio that was judged as the one over the parent keeps its word
-    apart = {key: over.comparison.ratio for key, over in found.items() if over.comparison.ratio != ratios.get(key)}
-    adjusted = dict(zip(apart, holm([p_value(ratio) for ratio in apart.values()]), strict=True))
-    judged = {}
-    for key, over in found.items():
-        status, reason = verdicts[key].status, verdicts[key].reason
-        if key in apart:
-            decision = _decide(apart[key], over.comparison, floors.get(key[0]), adjusted[key])
-            status, reason = Status(decision.status), Reason(decision.reason)
-        judged[key] = msgspec.structs.replace(
-            verdicts[key],
-            over_baseline=to_interval(over.comparison.ratio),
-            chained=over.chained,
-            baseline_status=status,
-            baseline_reason=reason,
-        )
-    return judged
+def _add_over_baseline(verdict: Verdict, over: OverBaseline, floor: float | None, adjusted: Chances | None) -> Verdict:
+    """The verdict with the speed-up over the baseline, and what may be claimed of that.
+
+    `adjusted`: None for a ratio that was judged as the one over the parent; it keeps its word.
+    """
+    status, reason = verdict.status, verdict.reason
+    if adjusted is not None:
+        decision = _decide(over.comparison.ratio, over.comparison, floor, adjusted)
+        status, reason = Status(decision.status), Reason(decision.reason)
+    return msgspec.structs.replace(
+        verdict,
+        over_baseline=to_interval(over.comparison.ratio),
+        chained=over.chained,
+        baseline_status=status,
+        baseline_reason=reason,
+    )
 
 
-def _claims(shelf: Shelf, key: Key) -> bool:
-    return shelf.row(key[1]).kind in CLAIMING
+def _find_claims(
+    shelf: Shelf, ratios: Mapping[Key, RatioEstimate | Failure | None], over: Mapping[Key, OverBaseline]
+) -> dict[Claim, RatioEstimate]:
+    """Every ratio that the report judges, once; a control's claims nothing."""
+    claims: dict[Claim, RatioEstimate] = {
+        (key, _kind(shelf, key)): ratio
+        for key, ratio in ratios.items()
+        if isinstance(ratio, RatioEstimate) and shelf.row(key[1]).kind in CLAIMING
+    }
+    claims |= {
+        (key, Against.BASELINE): found.comparison.ratio
+        for key, found in over.items()
+        if found.comparison.ratio != ratios.get(key)
+    }
+    return claims
+
+
+def _kind(shelf: Shelf, key: Key) -> Against:
+    return Against.PEER if shelf.row(key[1]).kind is Kind.PEER else Against.PARENT
 
 
 def _is_finite(ratio: RatioEstimate) -> bool:

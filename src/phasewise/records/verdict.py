@@ -29,6 +29,8 @@ class Reason(StrEnum):
     WITHIN_ONE_PERCENT = "within-one-percent"
     FEW_ROUNDS = "few-rounds"
     BELOW_FLOOR = "below-aa-floor"
+    # a claim if it were the only comparison of the report
+    MULTIPLICITY = "multiplicity"
     THROTTLED = "throttled"
     NEIGHBOUR = "neighbour"
     BIMODAL = "bimodal"

@@ -53,6 +53,7 @@ REASONS: dict[Reason, str] = {
     Reason.WITHIN_ONE_PERCENT: "the whole interval lies within 1\u00a0% of no change",
     Reason.FEW_ROUNDS: "too few rounds count for an interval that could be trusted",
     Reason.BELOW_FLOOR: "the difference does not clear the floor of the A/A control",
+    Reason.MULTIPLICITY: "alone it would be a claim, but among so many comparisons one like it comes up by chance",
     Reason.THROTTLED: "the device throttled while it was measured",
     Reason.NEIGHBOUR: "other processes were busy on this machine",
     Reason.BIMODAL: "the ratios fall into two groups",
