@@ -88,6 +88,11 @@ def test_a_target_that_no_claim_reaches_gives_value_and_reason() -> None:
     assert sentences.target(missed) == "10.4× [10.2,\xa010.6]; no gain can be claimed"
 
 
+def test_every_level_has_its_words_and_its_tone() -> None:
+    assert sentences.LEVEL_WORDS.keys() == sentences.LEVEL_TONES.keys() == set(Level)
+    assert len(set(sentences.LEVEL_WORDS.values())) == len(Level)
+
+
 def test_a_part_that_ends_in_no_claim_says_so() -> None:
     part = PartResult(part="one", variant="a", speedup=GAIN, level=Level.NONE, status=Status.INCONCLUSIVE)
     assert "can't be told from the baseline, 2.31×" in sentences.part_sentence(part)

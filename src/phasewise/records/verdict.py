@@ -58,12 +58,17 @@ class Reason(StrEnum):
 
 
 class Level(StrEnum):
-    """The highest target whose bound an interval reaches."""
+    """The highest target whose bound an interval reaches, or what stands against the lowest."""
 
     STRETCH = "stretch"
     TARGET = "target"
     MINIMUM = "minimum"
+    # the study says that what is measured is not what the target means: neither reached nor missed
+    DISOWNED = "disowned"
+    # the interval straddles the lowest bound
+    UNDECIDED = "undecided"
     MISSED = "missed"
+    # there is no value
     NONE = "none"
 
 

@@ -36,11 +36,12 @@ OUTCOME_TONES: dict[Outcome, Tone] = {
 
 LEVEL_WORDS: dict[Level, str] = {
     Level.STRETCH: "stretch goal reached", Level.TARGET: "target reached", Level.MINIMUM: "minimum reached",
-    Level.MISSED: "missed", Level.NONE: "–",
+    Level.UNDECIDED: "undecided", Level.DISOWNED: "disowned", Level.MISSED: "missed", Level.NONE: "–",
 }  # fmt: skip
 
 LEVEL_TONES: dict[Level, Tone] = {
-    Level.STRETCH: "good", Level.TARGET: "good", Level.MINIMUM: "warn", Level.MISSED: "bad", Level.NONE: "muted",
+    Level.STRETCH: "good", Level.TARGET: "good", Level.MINIMUM: "warn",
+    Level.UNDECIDED: "warn", Level.DISOWNED: "muted", Level.MISSED: "bad", Level.NONE: "muted",
 }  # fmt: skip
 
 RISK_TONES: dict[str, Tone] = {
