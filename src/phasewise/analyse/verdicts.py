@@ -25,8 +25,8 @@ CLAIMING = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY, Kind.PEER)
 STACKED = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
 
 
-def judge_all(shelf: Shelf, estimates: Estimates, floors: Mapping[str, float]) -> dict[Key, Verdict]:
-    """The verdicts by (case, variant). `floors`: the A/A floor of each case, a log-ratio."""
+def judge_all(shelf: Shelf, estimates: Estimates) -> dict[Key, Verdict]:
+    """The verdicts by (case, variant)."""
     keys = [(case, row.variant) for case in shelf.run_plan.cases for row in shelf.run_plan.variants]
     gates = {key: _judge_before(shelf, estimates, key) for key in keys}
     ratios: dict[Key, RatioEstimate | Failure | None] = {
@@ -40,11 +40,11 @@ def judge_all(shelf: Shelf, estimates: Estimates, floors: Mapping[str, float]) -
         verdict = gates[key]
         if verdict is None:
             verdict = _judge_parent(estimates, key, gates) or _judge_speed(
-                shelf, estimates, key, ratios[key], floors.get(key[0]), adjusted.get((key, _kind(shelf, key)))
+                shelf, estimates, key, ratios[key], adjusted.get((key, _kind(shelf, key)))
             )
         verdicts[key] = verdict
     return verdicts | {
-        key: _add_over_baseline(verdicts[key], found, floors.get(key[0]), adjusted.get((key, Against.BASELINE)))
+        key: _add_over_baseline(verdicts[key], found, adjusted.get((key, Against.BASELINE)))
         for key, found in over.items()
     }
 
@@ -89,7 +89,6 @@ def _judge_speed(
     estimates: Estimates,
     key: Key,
     ratio: RatioEstimate | Failure | None,
-    floor: float | None,
     adjusted: Chances | None,
 ) -> Verdict:
     case, variant = key
@@ -100,14 +99,14 @@ def _judge_speed(
     if ratio is None:
         return _judge_alone(shelf, variant, case)
     found = estimates.comparisons.get(key)
-    decision = _decide(ratio, found, floor, adjusted)
+    decision = _decide(ratio, found, adjusted)
     numbers = {
         "rounds": float(ratio.rounds),
         "sets": float(ratio.sets),
         "df": ratio.df,
         "p": p_value(ratio),
         "p_adjusted": adjusted.differs if adjusted is not None else None,
-        "floor": math.expm1(UNMEASURED_FLOOR if floor is None else floor),
+        "floor": _bar(found),
         "resolution": ratio.resolution,
         "within_sd": ratio.within_sd,
         "between_sd": ratio.between_sd,
@@ -121,14 +120,20 @@ def _judge_speed(
     )
 
 
-def _decide(ratio: RatioEstimate, found: Comparison | None, floor: float | None, adjusted: Chances | None) -> Decision:
+def _decide(ratio: RatioEstimate, found: Comparison | None, adjusted: Chances | None) -> Decision:
     return decide_status(
         ratio,
-        aa_floor=floor,
+        aa_floor=found.limit if found is not None else None,
         adjusted=adjusted,
         cycles=found.cycles if found is not None else None,
         conditions=_conditions(found, ratio),
     )
+
+
+def _bar(found: Comparison | None) -> float:
+    """What a claim must exceed, as ratio - 1."""
+    limit = found.limit if found is not None else None
+    return math.expm1(UNMEASURED_FLOOR if limit is None else limit)
 
 
 def _conditions(found: Comparison | None, ratio: RatioEstimate) -> Conditions:
@@ -177,17 +182,18 @@ def _failure_of(shelf: Shelf, variant: str, case: str) -> Failure | None:
     return arm.failure if arm is not None else None
 
 
-def _add_over_baseline(verdict: Verdict, over: OverBaseline, floor: float | None, adjusted: Chances | None) -> Verdict:
+def _add_over_baseline(verdict: Verdict, over: OverBaseline, adjusted: Chances | None) -> Verdict:
     """The verdict with the speed-up over the baseline, and what may be claimed of that.
 
     `adjusted`: None for a ratio that was judged as the one over the parent; it keeps its word.
     """
     status, reason = verdict.status, verdict.reason
     if adjusted is not None:
-        decision = _decide(over.comparison.ratio, over.comparison, floor, adjusted)
+        decision = _decide(over.comparison.ratio, over.comparison, adjusted)
         status, reason = Status(decision.status), Reason(decision.reason)
     return msgspec.structs.replace(
         verdict,
+        numbers=verdict.numbers | {"baseline_floor": _bar(over.comparison)},
         over_baseline=to_interval(over.comparison.ratio),
         chained=over.chained,
         baseline_status=status,

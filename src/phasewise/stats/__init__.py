@@ -1,10 +1,10 @@
 """Statistics of paired comparisons: pure functions of numbers, without clocks, files or torch."""
 
-from phasewise.stats.between import BetweenVariance, measure_level, pool_like
+from phasewise.stats.between import BetweenVariance, SetLevel, measure_level, pool_like
 from phasewise.stats.bimodal import Modes, find_modes, split_modes
 from phasewise.stats.chain import chain_ratios
 from phasewise.stats.chances import Chances, adjust_chances
-from phasewise.stats.floor import UNMEASURED_FLOOR, aa_floor
+from phasewise.stats.floor import UNMEASURED_FLOOR, aa_floor, noise_limit
 from phasewise.stats.holm import holm, holm_families
 from phasewise.stats.looks import StopRules, paid_error
 from phasewise.stats.percentile import p50, p99
@@ -25,6 +25,7 @@ __all__ = [
     "Modes",
     "Progress",
     "RatioEstimate",
+    "SetLevel",
     "Stop",
     "StopRules",
     "Trend",
@@ -43,6 +44,7 @@ __all__ = [
     "is_warm",
     "measure_level",
     "measure_trend",
+    "noise_limit",
     "p50",
     "p99",
     "p_beyond",
