@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from phasewise.records.verdict import Reason, Status
@@ -108,6 +109,29 @@ def test_a_report_corrects_differences_and_equivalences_apart():
     assert third.same == pytest.approx(2 * find_chances(same).same)
     # the other family is claimed whole and leaves its share
     assert second.same == pytest.approx(2 * find_chances(same).same)
+
+
+def test_one_set_of_processes_claims_nothing_below_three():
+    def alone(gain: float) -> tuple[str, str]:
+        return status(estimate_ratio([np.log1p(gain) + np.linspace(-0.01, 0.01, 12)]))
+
+    assert alone(1.0) == ("INCONCLUSIVE", "one-set")
+    assert alone(-0.5) == ("INCONCLUSIVE", "one-set")
+    assert alone(0.0)[0] == "INCONCLUSIVE"
+    # the estimate is beyond, its interval is not
+    assert alone(2.005) == ("INCONCLUSIVE", "one-set")
+    assert alone(2.2)[0] == "FASTER"
+    assert alone(-0.7)[0] == "SLOWER"
+
+
+def test_a_process_parked_in_its_slow_mode_is_no_gain():
+    """Processes that start 1.45 times as slow in a third of cases: of one set alone nearly half would be claims."""
+    rng = np.random.default_rng(0)
+    slow = rng.random((500, 2)) < 1 / 3
+    shifts = math.log(1.45) * (slow[:, 0].astype(float) - slow[:, 1])
+    ratios = [estimate_ratio([shift + rng.normal(0.0, 0.005, 12)]) for shift in shifts]
+    assert np.mean([not ratio.low <= 1.0 <= ratio.high for ratio in ratios]) > 0.4
+    assert not any(status(ratio)[0] in ("FASTER", "SLOWER", "SAME") for ratio in ratios)
 
 
 def test_a_gain_that_vanishes_in_cycles_is_the_clocks():

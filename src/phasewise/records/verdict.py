@@ -28,6 +28,8 @@ class Reason(StrEnum):
     INTERVAL_CLEARS_FLOOR = "interval-clears-floor"
     WITHIN_ONE_PERCENT = "within-one-percent"
     FEW_ROUNDS = "few-rounds"
+    # one set of processes, and less than it may claim
+    ONE_SET = "one-set"
     BELOW_FLOOR = "below-aa-floor"
     # a claim if it were the only comparison of the report
     MULTIPLICITY = "multiplicity"

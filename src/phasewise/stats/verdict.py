@@ -17,6 +17,7 @@ ReasonName = Literal[
     "interval-clears-floor",
     "within-one-percent",
     "few-rounds",
+    "one-set",
     "process-spread",
     "below-aa-floor",
     "multiplicity",
@@ -26,6 +27,8 @@ ReasonName = Literal[
     "clock",
 ]
 
+# what one set of processes alone may claim: launch-bound processes were up to twice as slow as their twins, whole
+LEAST_OF_ONE_SET = 3.0
 # with more rounds dropped than this the machine was not itself
 MOST_DROPPED = 0.20
 
@@ -61,7 +64,7 @@ def decide_status(
 
     `aa_floor`: from `floor.aa_floor`, a log-ratio; 0 to judge a control itself; None where the run has no A/A
     control, and then only effects over 10 % can be claimed. `adjusted`: from `adjust_chances`, if the report makes
-    several comparisons. `cycles`: the same comparison in time times SM clock; a status that it does not share may be
+    several comparisons. A single set of processes claims nothing under `LEAST_OF_ONE_SET` either way. `cycles`: the same comparison in time times SM clock; a status that it does not share may be
     the boost clock's doing.
     """
     conditions = conditions or Conditions()
@@ -71,6 +74,8 @@ def decide_status(
         return _inconclusive("throttled")
     floor = UNMEASURED_FLOOR if aa_floor is None else aa_floor
     decision = _decide_among(estimate, floor, adjusted)
+    if decision.status != "INCONCLUSIVE" and estimate.sets == 1 and _least(estimate) < math.log(LEAST_OF_ONE_SET):
+        return _inconclusive("one-set")
     if conditions.modes is not None and not _holds_in_both(decision, conditions.modes, floor):
         return _inconclusive("bimodal")
     if cycles is not None and decision.status != "INCONCLUSIVE":
@@ -104,6 +109,11 @@ def _decide(ratio: RatioEstimate, floor: float, chances: Chances) -> Decision:
     if differs:
         return _inconclusive("below-aa-floor")
     return _inconclusive("process-spread" if _sets_dominate(ratio) else "few-rounds")
+
+
+def _least(ratio: RatioEstimate) -> float:
+    """The end of the interval nearer to no change, as the size of a log-ratio; 0 where it lies within."""
+    return max(0.0, abs(ratio.log_estimate) - ratio.half_width)
 
 
 def _sets_dominate(ratio: RatioEstimate) -> bool:
