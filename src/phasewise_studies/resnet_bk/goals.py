@@ -40,7 +40,14 @@ TARGETS = (
         "items_per_s", case="documented", minimum=3e6, target=10e6, name="tokens a second, documented configuration"
     ),
     Target(
-        "speedup", case="documented", against="graph-without-amp", minimum=1.5, target=2, name="AMP, time, in the graph"
+        "speedup",
+        case="documented",
+        against="graph-without-amp",
+        minimum=1.5,
+        target=2,
+        name="AMP, time, in the graph",
+        # to be taken out when this is measured again: graph-without-amp now keeps the library's head
+        disowned="it is what the fused head needs of AMP, not AMP's worth: in float32 its kernels do without tensor cores",
     ),
     Target("scaling_efficiency", case="causal", minimum=0.85, target=0.95, name="efficiency on most GPUs"),
 )
