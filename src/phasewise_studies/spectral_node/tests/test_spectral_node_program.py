@@ -15,20 +15,12 @@ from phasewise.model.linear import more_work
 from phasewise.model.workload import Shape, Unsupported
 from phasewise.records.errors import UserError
 from phasewise.records.measure import ScalePoint
-<<<<<<< HEAD
-from phasewise_studies.spectral_node import checks, compress, peers, program, quality
-from phasewise_studies.spectral_node.closed import NODES
-from phasewise_studies.spectral_node.phases import Switches, workload
-=======
-from phasewise.bench.stepper import Bench
-from phasewise.run.counting import count_work
 from phasewise_studies.spectral_node import checks, peers, program
 from phasewise_studies.spectral_node.checks import quality
 from phasewise_studies.spectral_node.closed_form import NODES
 from phasewise_studies.spectral_node.phases import workload
 from phasewise_studies.spectral_node.product import compress
 from phasewise_studies.spectral_node.switches import Switches
->>>>>>> study-spectral_node
 
 CPU = torch.device("cpu")
 GRID = {"form": "batched", "gamma": "grid"}
@@ -242,9 +234,10 @@ def test_levels_between_known_ones_and_beyond_them_are_judged_apart() -> None:
     # worse within, and so much better beyond that a common verdict would be "beats"
     found, line = torch.tensor([[1.0], [2.0], [2.0], [1.0]]), torch.tensor([[9.0], [1.0], [1.0], [9.0]])
     within = torch.tensor([False, True, True, False])
-    assert quality.tell_verdicts(found.expand(4, 3), line.expand(4, 3), truth, within) == (
-        "between known concentrations it does not beat linear interpolation: MSE 4 against 1; "
-        "beyond them it beats linear extrapolation: MSE 1 against 81"
+    guesses = {"": found.expand(4, 3), "straight line": line.expand(4, 3)}
+    assert quality.tell_verdicts(guesses, truth, within) == (
+        "between known concentrations it does not beat the straight line (1) with MSE 4; "
+        "beyond them it beats the straight line (81) with MSE 1"
     )
 
 
