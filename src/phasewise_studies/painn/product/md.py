@@ -143,9 +143,11 @@ def run_frames(given: argparse.Namespace, atoms: Any, first: int) -> Iterator[Ro
     if given.thermostat == "langevin":
         # noise of its own for what follows each start
         random = np.random.default_rng([given.seed, first])
+        # without holding the centre of mass, which would bend the distribution
         dynamics = Langevin(
-            atoms, given.step * units.fs, temperature_K=given.kelvin, friction=given.friction / units.fs, rng=random
-        )
+            atoms, given.step * units.fs, temperature_K=given.kelvin, friction=given.friction / units.fs, rng=random,
+            fixcm=False,
+        )  # fmt: skip
     else:
         dynamics = VelocityVerlet(atoms, given.step * units.fs)
     frame = first
