@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from phasewise.run.session import Target
 
 from measure.fakes import Clock, FakeArm, tools
 from phasewise.measure import compare, measure_variant
@@ -20,7 +21,6 @@ from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement, ScalePoint
 from phasewise.records.plan import Budget, Kind, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
-from phasewise.run.session import Target
 from phasewise.store import decode, digest, encode
 from programs import plan_program, write_program
 
