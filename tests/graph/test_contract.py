@@ -15,13 +15,12 @@ SHAPES = sorted(path.stem for path in CONTRACT.glob("*.py"))
 # which of these it is hangs on the machine; what a status needs is tested where the clock is injected
 JUDGED = {"FASTER", "SAME", "SLOWER", "INCONCLUSIVE"}
 SUMMARY = json.loads((REPOSITORY / "src/phasewise/analyse/summary.schema.json").read_text())
-
-
-# profiles and exports cost more than all the rest: they are made of those whose test or kind of program asks for them
-CAPTURED = ("group", "layout", "training")
+# profiles and exports cost as much as the rest: shapes whose programs ask for them have a project of their own
+APART = {"group": "profiled", "training": "profiled", "layout": "exported"}
 OPTIONS = {
     "plain": {"profilers": []},
-    "captured": {"profilers": ["torch"], "exporters": ["torch-export"]},
+    "profiled": {"profilers": ["torch"]},
+    "exported": {"profilers": [], "exporters": ["torch-export"]},
 }
 
 
@@ -30,8 +29,8 @@ def read_shape(tmp_path_factory, lender):
     """The project in which a contract workload ran with its like; all that was planned for it is on record."""
 
     def read(name):
-        kind = "captured" if name in CAPTURED else "plain"
-        shapes = [shape for shape in SHAPES if (shape in CAPTURED) == (name in CAPTURED)]
+        kind = APART.get(name, "plain")
+        shapes = [shape for shape in SHAPES if APART.get(shape, "plain") == kind]
 
         def make(folder):
             project = make_project(folder, {shape: CONTRACT / f"{shape}.py" for shape in shapes}, **OPTIONS[kind])
