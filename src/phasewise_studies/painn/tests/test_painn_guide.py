@@ -59,13 +59,13 @@ def list_commands(page: str) -> list[list[str]]:
 
 
 def make_small(command: list[str], seen: dict[str, int]) -> list[str]:
-    """The same command on a few steps. `seen` counts runs by their `--out`: each that goes on is one picosecond's worth longer."""
+    """The same command on a few steps. `seen` counts runs by their `--out`: each that goes on is as much longer."""
     name = command[2].removeprefix("phasewise_studies.painn.")
     extra = shlex.split(SMALLER.get(name, ""))
     if name == "product.md":
         out = command[command.index("--out") + 1]
         seen[out] = seen.get(out, 0) + 1
-        extra.append(str(0.005 * seen[out]))
+        extra.append(str(0.01 * seen[out]))
     if "--replicas" in command:
         extra += ["--replicas", "2"]
     return [sys.executable, *command[1:], *extra]
@@ -110,4 +110,4 @@ def test_every_command_of_a_page_runs(page: str, tmp_path: Path) -> None:
     assert load_model(tmp_path / "out/theirs")[1] == SMALL
     assert "%/ns of the total energy" in printed and "C2H6O, 2 frames held out" in printed
     if page == "notes/guide.md":
-        assert "goes on after step 20" in printed
+        assert "goes on after step 40" in printed
