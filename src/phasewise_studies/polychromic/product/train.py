@@ -90,7 +90,13 @@ def main() -> None:
 @click.option("--rate", type=Finite(0), default=LEARNING_RATE, show_default=True, help="learning rate")
 @click.option("--rank", type=click.IntRange(1), default=RANK, show_default=True, help="of the adapters")
 @click.option("--alpha", type=Finite(), default=ALPHA, show_default=True)
-@click.option("--dropout", type=Finite(0, 1, max_open=True), default=0.1, show_default=True)
+@click.option(
+    "--dropout",
+    type=Finite(0, 1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="of the adapters' inputs; above 0 the plain layers learn, not the fused ones",
+)
 @click.option("--temperature", type=Finite(0, min_open=True), default=0.9, show_default=True)
 @click.option("--top-p", type=Finite(0, 1), default=0.9, show_default=True)
 @click.option("--encoder", default="minilm", show_default=True, help="minilm, own, or the folder of a BERT encoder")
@@ -99,7 +105,7 @@ def main() -> None:
     type=click.Choice(("own", "library")),
     default="own",
     show_default=True,
-    help="own: Llama-shaped models; library: any",
+    help="own: Llama, Mistral and Qwen3; library: any causal model",
 )
 @click.option("--dtype", type=click.Choice(("auto", "float32", "bfloat16")), default="auto", show_default=True)
 @click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True)
