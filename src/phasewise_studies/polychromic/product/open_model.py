@@ -16,6 +16,7 @@ from phasewise_studies.polychromic.model.llama import Forward
 from phasewise_studies.polychromic.model.lora import draw_flat, make_lora, merge
 from phasewise_studies.polychromic.model.sampling import Sampling
 from phasewise_studies.polychromic.model.shared_cache import Sizes
+from phasewise_studies.polychromic.product.adapter import ADAPTER, write_adapter
 from phasewise_studies.polychromic.product.export import (
     PROGRAM,
     carry_facts,
@@ -77,6 +78,7 @@ def open_model(
         write_model(merged, folder, **carry_facts(model.config, ends))
         write_generation(model.generation_config, ends, folder)
         torch.export.save(export_program(merged), folder / PROGRAM)
+        write_adapter(lora, str(path), folder / ADAPTER)
 
     reason = "the fused layers have no dropout, the plain layers learn" if tuning.dropout else ""
     reason = reason or why_not_fused(replace(switches, checkpointing=tuning.checkpointing), weights)
