@@ -14,8 +14,8 @@ TARGETS = (
     Target("time_s", case="micro-step", minimum=12e-3, target=5e-3, name="LoRA micro-step 2 x 512"),
     Target("time_s", case="window", minimum=0.25, target=0.12, name="optimizer step, 16 examples, 48 replies x 100"),
     Target("speedup", case="train-step", against="baseline", minimum=20, target=100, name="over one reply after another"),
-    Target("speedup", case="train-step", against="baseline", minimum=1.5, target=4, stretch=20, name="the document's 12 h to 6-8, 4-6, 3-4 h"),
 )  # fmt: skip
+# the document's 12 h to 6-8, 4-6, 3-4 h are of Qwen3-8B: no target until the case window-8b, of its shape, is on record
 
 # each of the document's tiers by itself
 PARTS = {
@@ -45,7 +45,7 @@ CHECKS = (
     Check("lora-gradients", when="final", cases=("train-step", "micro-step")),
     Check("diversity-trains", when="final", cases=("train-step",)),
     Check("pairs-agree", when="kept", cases=("diversity",)),
-    Check("document-hours", when="final", cases=("window",)),
+    Check("document-hours", when="final", cases=("window-8b",)),
 )
 
 RISKS = (

@@ -55,7 +55,12 @@ SMOLLM2 = ModelShape(
     layers=30, width=576, heads=9, kv_heads=3, head=64, inner=1536, vocabulary=49_152, rope_base=100_000.0
 )
 TINY = ModelShape(layers=2, width=48, heads=3, kv_heads=1, head=16, inner=80, vocabulary=193)
-SHAPES = {"smollm2": SMOLLM2, "tiny": TINY}
+# Qwen/Qwen3-8B, config.json: the document's own
+QWEN3_8B = ModelShape(
+    layers=36, width=4096, heads=32, kv_heads=8, head=128, inner=12_288, vocabulary=151_936, rope_base=1_000_000.0,
+    epsilon=1e-6, tied=False, normed_heads=True,
+)  # fmt: skip
+SHAPES = {"smollm2": SMOLLM2, "tiny": TINY, "qwen3-8b": QWEN3_8B}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +119,24 @@ def draw_weights(shape: ModelShape, seed: int = 0) -> Weights:
         head_VD=embed if shape.tied else draw(shape.vocabulary, width, deviation=width**-0.5),
         **{name: 1 + draw(layers, shape.head, deviation=0.1) for name in HEAD_NORM_NAMES if shape.normed_heads},
     )
+
+
+def draw_large(shape: ModelShape, seed: int = 0) -> Weights:
+    """Random weights of which every layer has the same, in the memory of one: on a device they are as many as another model's.
+
+    8 B float32 numbers are 32 GB in the memory of every process that holds them.
+    """
+    one = draw_weights(replace(shape, layers=1), seed)
+    layers = {
+        name: getattr(one, name).expand(shape.layers, -1, -1)
+        for name in ("qkv_LOD", "out_LDQ", "gate_up_LFD", "down_LDF")
+    }
+    norms = {
+        name: tensor.expand(shape.layers, -1)
+        for name, tensor in one.tensors().items()
+        if name.startswith("norm_") and tensor.ndim == 2
+    }
+    return replace(one, shape=shape, **layers, **norms)
 
 
 # packed name -> names of Hugging Face's LlamaForCausalLM and Qwen3ForCausalLM below `model.layers.<i>.`, stacked along the rows

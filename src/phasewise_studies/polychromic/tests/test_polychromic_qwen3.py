@@ -14,7 +14,9 @@ from torch.nn import functional
 
 pytest.importorskip("transformers", reason="needs transformers (pip install transformers)")
 
+from phasewise import Shape
 from phasewise.records.errors import UserError
+from phasewise_studies.polychromic import program
 from phasewise_studies.polychromic.audit import hidden_states_in_double, logits_in_double, widen
 from phasewise_studies.polychromic.model import sampling, shared_cache
 from phasewise_studies.polychromic.model.decoder import Decoder
@@ -28,7 +30,8 @@ from phasewise_studies.polychromic.model.joined_weights import join
 from phasewise_studies.polychromic.model.llama import Forward, hidden_states, run_layers
 from phasewise_studies.polychromic.model.lora import draw_flat, make_lora
 from phasewise_studies.polychromic.model.replies import generate_growing
-from phasewise_studies.polychromic.model.weights import ModelShape, draw_weights
+from phasewise_studies.polychromic.model.weights import QWEN3_8B, ModelShape, draw_large, draw_weights
+from phasewise_studies.polychromic.phases import workload
 from phasewise_studies.polychromic.switches import Switches
 from phasewise_studies.polychromic.tests.commands import SMALL, call, read_log, refuse
 from phasewise_studies.polychromic.tests.fused_model import QWEN3
@@ -83,6 +86,41 @@ def test_greedy_tokens_of_every_way_of_decoding_are_the_library_s(shape: ModelSh
     ]  # fmt: skip
     for way in ways:
         assert torch.equal(way(tokens, lengths, uniforms_RT=uniforms).tokens_RT, wanted)
+
+
+def test_the_8b_shape_has_the_parameters_of_its_model_card() -> None:
+    norms = QWEN3_8B.layers * 2 * (QWEN3_8B.width + QWEN3_8B.head) + QWEN3_8B.width
+    body = QWEN3_8B.layers * QWEN3_8B.layer_parameters
+    assert body + 2 * QWEN3_8B.vocabulary * QWEN3_8B.width + norms == 8_190_735_360
+
+
+@torch.no_grad()
+def test_a_model_whose_layers_share_their_random_weights_is_a_model_as_any_other() -> None:
+    large = draw_large(QWEN3)
+    assert large.qkv_LOD.stride(0) == 0
+    moved = large.to(CPU, torch.bfloat16)
+    assert all(tensor.is_contiguous() for tensor in moved.tensors().values())
+    assert torch.equal(moved.qkv_LOD[0], moved.qkv_LOD[1])
+    model, tokens = make_library_model(large.to(CPU, torch.float64).to(CPU, torch.float32)), draw_tokens(2, 5)
+    assert torch.allclose(
+        hidden_states(Forward(weights=large), tokens) @ large.head_VD.T, model(input_ids=tokens).logits, atol=1e-4
+    )
+
+
+def test_the_document_s_case_runs_and_its_hours_are_those_of_its_steps() -> None:
+    # as at `full`, with a small model: never 8 B on a CPU
+    full = workload.cases["window-8b"].full
+    assert (full.model, full.examples, full.replies, full.tokens, full.length) == ("qwen3-8b", 16, 3, 100, 512)
+    assert workload.cases["window-8b"].tiny is None
+    (phase,) = (one for one in workload.phases if one.name == "document-model")
+    shape = Shape(model="tiny", encoder="tiny", examples=2, micro=1, replies=3, prompt=8, tokens=3, length=16, steps=2)
+    switches = Switches(**{**phase.sets, "half": False})
+    batch = program.make_inputs("window-8b", shape, 0)
+    built = program.build(switches, batch, "window-8b", shape, CPU)
+    found = built.outputs(built.step(built.place(batch)))
+    exact = program.reference(batch, "window-8b", shape)
+    assert found.keys() == exact.step(batch).keys()
+    assert abs(float(found["quality_error"])) < 1e-5
 
 
 @torch.no_grad()
