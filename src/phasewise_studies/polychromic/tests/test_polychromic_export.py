@@ -100,7 +100,7 @@ def test_the_example_decodes_as_the_library_does(tmp_path: Path, monkeypatch: py
 def test_a_bfloat16_model_is_exported_so_that_onnx_runs_it(tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime (pip install onnxruntime)")
     pytest.importorskip("onnxscript", reason="needs onnxscript (pip install onnxscript)")
-    model = NextToken(draw_weights(TINY).to("cpu", torch.bfloat16), wide=True)
+    model = NextToken(draw_weights(TINY).to("cpu", torch.bfloat16), wide=True).eval()
     prompts, lengths = torch.randint(3, 99, (2, 7), generator=torch.Generator().manual_seed(0)), torch.tensor([7, 4])
     torch.onnx.export(model, (prompts, lengths), tmp_path / "model.onnx", dynamo=True)
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
