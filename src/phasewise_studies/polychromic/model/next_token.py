@@ -11,10 +11,15 @@ from phasewise_studies.polychromic.model.weights import Weights
 
 
 class NextToken(torch.nn.Module):
-    """Logits (P, V) of the token after each prompt, without adapters: what a server of the merged model calls first."""
+    """Logits (P, V) of the token after each prompt, without adapters: what a server of the merged model calls first.
 
-    def __init__(self, weights: Weights) -> None:
+    `wide`: weights are stored as they are and multiplied in float32. A compiler fuses, and so rounds bfloat16 in other places
+    than PyTorch does; in float32 both give the same to its rounding, and ONNX Runtime has kernels on a CPU.
+    """
+
+    def __init__(self, weights: Weights, *, wide: bool = False) -> None:
         super().__init__()
+        self.wide = wide
         # parameters in name, so that torch.export stores them
         self.packed = torch.nn.ParameterDict(
             {
@@ -28,7 +33,11 @@ class NextToken(torch.nn.Module):
 
     def forward(self, prompts: Tensor, lengths: Tensor, **others: Tensor) -> Tensor:
         head = self.packed["embed_VD"] if self.head is None else self.head
-        weights = Weights(shape=self.shape, head_VD=head, **{name: self.packed[name] for name in self.packed})
+        tensors = {"head_VD": head, **{name: self.packed[name] for name in self.packed}}
+        if self.wide:
+            tensors = {name: tensor.float() for name, tensor in tensors.items()}
+        head = tensors["head_VD"]
+        weights = Weights(shape=self.shape, **tensors)
         prompts, lengths = prompts.reshape(-1, prompts.shape[-1]), lengths.reshape(-1)
         hidden = hidden_states(Forward(weights=weights, sdpa=True), prompts)
         # not len(): export would keep the example's

@@ -15,6 +15,8 @@ pytest.importorskip("safetensors", reason="needs safetensors (pip install safete
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from phasewise_studies.polychromic.model.next_token import NextToken
+from phasewise_studies.polychromic.model.weights import TINY, draw_weights
 from phasewise_studies.polychromic.tests.commands import SMALL, call
 from phasewise_studies.polychromic.tests.tiny_model import write_tiny_model
 
@@ -93,3 +95,17 @@ def test_the_example_decodes_as_the_library_does(tmp_path: Path, monkeypatch: py
         lines = capsys.readouterr().out.splitlines()
         assert f"greedy: {prompts} of {prompts} prompts go on as transformers' do" in lines
         assert len(lines) == 4 + 2 * prompts
+
+
+def test_a_bfloat16_model_is_exported_so_that_onnx_runs_it(tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime (pip install onnxruntime)")
+    pytest.importorskip("onnxscript", reason="needs onnxscript (pip install onnxscript)")
+    model = NextToken(draw_weights(TINY).to("cpu", torch.bfloat16), wide=True).eval()
+    prompts, lengths = torch.randint(3, 99, (2, 7), generator=torch.Generator().manual_seed(0)), torch.tensor([7, 4])
+    torch.onnx.export(model, (prompts, lengths), tmp_path / "model.onnx", dynamo=True)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    given = dict(zip((one.name for one in session.get_inputs()), (prompts.numpy(), lengths.numpy()), strict=True))
+    (found,) = session.run(None, given)
+    assert torch.allclose(torch.from_numpy(found), model(prompts, lengths), atol=1e-4)
+    # what is stored is what was trained
+    assert all(p.dtype is torch.bfloat16 for p in model.parameters())

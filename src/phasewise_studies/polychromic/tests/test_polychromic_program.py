@@ -24,6 +24,10 @@ SMALL = {
     "many-steps": Shape(
         model="tiny", encoder="tiny", examples=2, micro=1, replies=2, prompt=8, tokens=4, length=16, steps=3
     ),
+    # with a small model: never 8 B on a CPU
+    "window-8b": Shape(
+        model="tiny", encoder="tiny", examples=2, micro=1, replies=2, prompt=8, tokens=4, length=16, steps=2
+    ),
 }
 EXACT = {**EVERYTHING, "half": False}
 

@@ -45,7 +45,7 @@ def build_replies(switches: Switches, shape: Shape, device: torch.device) -> Pro
         step=step,
         place=lambda batch: place(batch, device),
         outputs=outputs,
-        module=NextToken(weights),
+        module=NextToken(weights, wide=True),
         fallbacks=generator.fallbacks,
         facts={"language_model": source},
     )
