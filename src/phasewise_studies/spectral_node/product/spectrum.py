@@ -1,7 +1,8 @@
 """A trained model as one module: concentrations in, spectra out, the networks inside. What `predict` runs and what is exported.
 
-From each of the known concentrations on both sides the flow is carried to the wanted one, and the two ends are blended by closeness:
-at a known concentration that is its own spectrum, and with a flow of zero it would be the straight line. sqrt(g) along the way comes
+From each of the known concentrations on both sides the flow is carried to the wanted one, and the two ends are blended by closeness,
+each without what the flow adds to its known spectrum standing still: at a known concentration that is its own spectrum, and with a
+flow of zero it would be the straight line. sqrt(g) along the way comes
 from the Chebyshev nodes at which the metric was trained; the integrals are those of closed_form.py.
 """
 
@@ -57,8 +58,12 @@ class Spectrum(torch.nn.Module):
         # beyond the known ones (as when one is left out) the nearest alone
         part = ((wanted - left_level) / (right_level - left_level)).clamp(0.0, 1.0)[:, None]
         coefficients = self._speed() @ self.transform
-        ends = [self._carry(coefficients, level, wanted) for level in (right - 1, right)]
-        found = ((1 - part) * ends[0] + part * ends[1]) * self.deviation + self.mean
+        every = torch.arange(self.levels.shape[0], device=wanted.device)
+        # A' = f goes on for the whole time where a transition stands still, which no training sees
+        drift = self._carry(coefficients, every, self.levels) - self.table
+        left = self._carry(coefficients, right - 1, wanted) - (1 - part) * drift[right - 1]
+        ahead = self._carry(coefficients, right, wanted) - part * drift[right]
+        found = ((1 - part) * left + part * ahead) * self.deviation + self.mean
         return found.where((wanted.abs() <= 1 + 1e-6)[:, None], math.nan)
 
     def parameters_in(self) -> dict[str, Tensor]:
