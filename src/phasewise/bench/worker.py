@@ -33,7 +33,7 @@ def main(read_fd: int, write_fd: int) -> None:
     os.set_inheritable(read_fd, False)
     os.set_inheritable(write_fd, False)
     channel = Channel(read_fd, write_fd)
-    sys.excepthook = _make_hook(channel, sys.excepthook)
+    sys.excepthook = make_hook(channel, sys.excepthook)
     message = channel.receive()
     if message is not None and message["command"] == "import":
         # the slow part of a start, done while the processes of other arms do theirs
@@ -99,7 +99,7 @@ def die_with_parent() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _make_hook(channel: Channel, shown: Hook) -> Hook:
+def make_hook(channel: Channel, shown: Hook) -> Hook:
     """An exception hook that tells the other end before the process goes."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
