@@ -14,8 +14,8 @@ report: $(READY)  ## the main job: every configured workload, ending in reports/
 	$(BIN)/snakemake --quiet rules
 	@echo "report: reports/index.html"
 
-test: $(READY)  ## the tests, but for those that take minutes
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
+test: $(READY)  ## the tests, but for those that take minutes and those of studies that no change since origin/main concerns
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --changed-studies
 
 test-all: $(READY)  ## all of them
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)

@@ -42,5 +42,5 @@ rule all:
 
 
 onstart:
-    hold_project()
+    keep_others_out()
     start_forks()

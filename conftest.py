@@ -17,6 +17,7 @@ from phasewise.workers.forkserver import SERVER, start_fork_server
 
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "tests"))
+pytest_plugins = ["leave_out"]
 # tools of this environment are found without activating it
 os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
 
@@ -51,13 +52,15 @@ def pytest_collection() -> Generator[None, object, object]:
     return found
 
 
-# modules whose every test runs a graph of its own, a minute or so each
-ONE_BY_ONE = ("tests/graph/test_contract.py", "tests/graph/test_kill.py")
+# a module whose tests share graphs of many workloads, and one whose every test runs a graph of its own: a minute or so each
+LONGEST = "tests/graph/test_contract.py"
+ONE_BY_ONE = "tests/graph/test_kill.py"
+SLOW_FIRST = (LONGEST, ONE_BY_ONE, "tests/graph/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first, so that no process is left with one at the end."""
-    items.sort(key=lambda item: (not item.nodeid.startswith("tests/graph/"), not item.nodeid.startswith(ONE_BY_ONE)))
+    items.sort(key=lambda item: [not item.nodeid.startswith(place) for place in SLOW_FIRST])
     _skip_gpu_tests([item for item in items if "gpu" in item.keywords])
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from phasewise.environment import name_gpus, visible_entries
+from phasewise.environment import name_gpus, read_pool, visible_entries
 from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine
 
@@ -47,6 +47,12 @@ def test_all_gpus_count_or_those_that_are_visible(three_gpus, monkeypatch):
     assert name_gpus() == {"GPU-1": "GPU-1", "0": "GPU-0"}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert name_gpus() == {}
+
+
+def test_a_run_with_a_pool_is_named_by_one_gpu_of_it(three_gpus, monkeypatch):
+    monkeypatch.setenv("PHASEWISE_GPUS", "1, 0")
+    assert name_gpus() == {"1": "GPU-1"}
+    assert read_pool() == ["1", "0"]
 
 
 def test_gpus_of_one_run_exist_and_are_alike(three_gpus):

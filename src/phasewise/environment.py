@@ -15,24 +15,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from phasewise.model.needs import RECORDED
 from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine, Tool
 
 # GPUs of one model that the jobs of a run share, one for each rank; set by `phasewise run --gpus`
 POOL = "PHASEWISE_GPUS"
+# GPUs that CUDA lets a process see
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 # packages that can change a number
-PACKAGES = (
-    "torch",
-    "triton",
-    "numpy",
-    "cupy-cuda13x",
-    "jax",
-    "onnxruntime",
-    "torch-tb-profiler",
-    "snakemake",
-    "dvc",
-    "phasewise",
-)
+PACKAGES = (*RECORDED.values(), "snakemake", "dvc", "phasewise")
 
 
 def detect(prefer: str = "auto") -> Machine:
@@ -127,7 +119,7 @@ def _nvml() -> Iterator[ModuleType | None]:
 
 def read_pool() -> list[str]:
     """Entries of CUDA_VISIBLE_DEVICES that the jobs of this run share; empty in a run without a pool."""
-    return os.environ[POOL].split(",") if os.environ.get(POOL) else []
+    return [entry.strip() for entry in os.environ[POOL].split(",")] if os.environ.get(POOL) else []
 
 
 def name_gpus(entries: Sequence[str] | None = None) -> dict[str, str]:
@@ -163,11 +155,11 @@ def find_gpu(nvml: ModuleType, entry: str) -> Any:
 
 
 def _visible(nvml: ModuleType) -> tuple[str, ...]:
-    """Entries of CUDA_VISIBLE_DEVICES; without it, the numbers of all GPUs."""
+    """Entries of CUDA_VISIBLE_DEVICES; without it, one GPU of a run with a pool, else the numbers of all."""
     count = nvml.nvmlDeviceGetCount()
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    chosen = os.environ.get(VISIBLE)
     if chosen is None:
-        return tuple(map(str, range(count)))
+        return tuple(read_pool()[:1] or map(str, range(count)))
     return visible_entries(chosen)[:count]
 
 

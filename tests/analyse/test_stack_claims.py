@@ -98,17 +98,17 @@ def test_a_target_above_no_change_is_not_reached_by_what_is_no_claim() -> None:
     careful = PlannedTarget(name="careful", metric="speedup", case="main", against="baseline", minimum=0.9)
     high, low = (make_run(*PHASES, aa=aa, targets=(GOAL, time, careful)).analyse()[0] for aa in (1.0, 4.0))
     assert [found.level for found in high.targets] == [Level.TARGET, Level.MINIMUM, Level.MINIMUM]
-    assert [found.level for found in low.targets] == [Level.MISSED, Level.MISSED, Level.MINIMUM]
+    assert [found.level for found in low.targets] == [Level.UNDECIDED, Level.UNDECIDED, Level.MINIMUM]
     assert [bool(found.reason) for found in low.targets] == [True, True, False]
     assert "INCONCLUSIVE (below-aa-floor)" in low.targets[0].reason
-    assert (high.cases[0].stack_level, low.cases[0].stack_level) == (Level.MINIMUM, Level.MISSED)
+    assert (high.cases[0].stack_level, low.cases[0].stack_level) == (Level.MINIMUM, Level.UNDECIDED)
 
 
 def test_neither_scaling_nor_a_peer_is_beaten_by_what_is_no_claim() -> None:
     wide = Phase(name="two", speedup=1.8, ranks=2, keep=False)
     scaling = PlannedTarget(name="scaling", metric="scaling_efficiency", case="main", against="parent", minimum=0.75)
     peer = PlannedTarget(name="peer", metric="speedup", case="main", against="numpy", minimum=1.5)
-    for aa, level in ((1.0, Level.MINIMUM), (4.0, Level.MISSED)):
+    for aa, level in ((1.0, Level.MINIMUM), (4.0, Level.UNDECIDED)):
         run = make_run(wide, aa=aa, targets=(scaling, peer), peers=(Peer(name="numpy", slower=2.0),))
         assert [found.level for found in run.analyse()[0].targets] == [level, level]
 

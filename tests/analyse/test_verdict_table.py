@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from synthetic_run import BASELINE, GPU, Phase, make_run, rounds_of
 
+from phasewise.analyse.families import Against, adjust
 from phasewise.records.prepare import CaseWork
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Failure, Reason, Status
+from phasewise.stats import estimate_ratio, p_value
 
 OOM = Failure(reason=Reason.OUT_OF_MEMORY, message="tried to allocate 537 MB")
 CRASH = Failure(reason=Reason.CRASH, message="ValueError: no")
@@ -88,13 +90,36 @@ def test_an_effect_under_the_floor_of_the_control_is_not_claimed() -> None:
 
 def test_a_control_is_judged_with_all_the_controls_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def status_at(p: float) -> str | None:
-        monkeypatch.setattr("phasewise.analyse.control.p_value", lambda ratio: p)
+        monkeypatch.setattr("phasewise.stats.chances.p_value", lambda ratio: p)
         control = make_run(Phase(name="x", speedup=1.2), aa=1.03).analyse()[0].cases[0].control
         return None if control is None else control.status
 
     # its interval leaves out 1; the run has two controls
     assert status_at(0.02) == "FASTER"
     assert status_at(0.03) == "INCONCLUSIVE"
+
+
+def test_a_claim_that_is_lost_among_many_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [Phase(name=f"n{i}", keep=False, process=0.0) for i in range(12)]
+    run = make_run(Phase(name="x", speedup=1.2), *many)
+    assert run.verdict("x").status is Status.FASTER
+    monkeypatch.setattr("phasewise.stats.chances.p_value", lambda ratio: 0.01)
+    verdict = run.verdict("x")
+    assert (verdict.status, verdict.reason) == (Status.INCONCLUSIVE, Reason.MULTIPLICITY)
+    assert verdict.over_parent is not None and verdict.over_parent.low > 1.0
+
+
+def test_a_comparison_is_corrected_within_its_case_and_kind() -> None:
+    weak = estimate_ratio([[0.02, 0.022], [0.024, 0.026], [0.022, 0.024]])
+    three = {(("main", f"x{i}"), Against.PARENT): weak for i in range(3)}
+    p = p_value(weak)
+    assert [chances.differs for chances in adjust(three).values()] == pytest.approx([3 * p] * 3)
+    others = {(("other", "x0"), Against.PARENT): weak, (("main", "peer"), Against.PEER): weak}
+    # families of one in a report of three; what they claim whole they leave to the three
+    assert [chances.differs for chances in adjust(three | others).values()] == pytest.approx([3 * p] * 5)
+    alike = estimate_ratio([[0.0, 0.01], [0.0, -0.01], [0.0, 0.01]])
+    silent = dict.fromkeys(others, alike)
+    assert adjust(three | silent)[("main", "x0"), Against.PARENT].differs == pytest.approx(9 * p)
 
 
 def test_without_a_control_only_ten_per_cent_is_claimed() -> None:

@@ -16,7 +16,7 @@ from phasewise.cli import commands, keep_bytecode
 from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
 from phasewise.cli.project import load_all
 from phasewise.model.layout import Layout
-from phasewise.plan.graph import hold_lock
+from phasewise.plan.graph import lock_project
 from phasewise.profile.turn import take_turn
 from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement
@@ -182,12 +182,12 @@ def test_a_job_that_would_not_fit_is_not_started(tmp_path, monkeypatch):
 
 
 def test_two_runs_in_one_folder_are_kept_apart_and_a_dead_one_leaves_nothing(tmp_path):
-    handle = hold_lock(tmp_path)
+    file = lock_project(tmp_path)
     with pytest.raises(UserError, match="another run is at work"):
-        hold_lock(tmp_path)
+        lock_project(tmp_path)
     # what the system does when the process is killed
-    os.close(handle)
-    os.close(hold_lock(tmp_path))
+    file.close()
+    lock_project(tmp_path).close()
 
 
 def test_validations_share_the_machine_and_no_measurement_runs_beside_them(tmp_path, monkeypatch):
@@ -202,7 +202,7 @@ def test_validations_share_the_machine_and_no_measurement_runs_beside_them(tmp_p
 def test_profiles_share_the_machine_and_have_it_to_themselves_in_turns(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
     with share_machine("h200") as turn, share_machine("h200") as other:
-        assert turn == other == tmp_path / "phasewise-h200.turn.lock"
+        assert turn == other == tmp_path / "phasewise-h200.capture.lock"
         # nothing is timed meanwhile, also between two turns
         with (tmp_path / "phasewise-h200.lock").open("rb") as machine, pytest.raises(BlockingIOError):
             fcntl.flock(machine, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -248,11 +248,11 @@ def test_jobs_of_a_pool_measure_each_on_a_gpu_of_its_own(tmp_path, monkeypatch):
 def test_a_run_of_several_gpus_has_as_many_jobs_at_a_time(monkeypatch):
     started = {}
 
-    def run(command, env, check):
-        started.update(command=command, env=env)
-        return subprocess.CompletedProcess(command, 0)
+    def run(command, environment):
+        started.update(command=command, env=environment)
+        return 0
 
-    monkeypatch.setattr("phasewise.cli.keep.subprocess.run", run)
+    monkeypatch.setattr("phasewise.cli.keep.run_in_group", run)
     monkeypatch.setattr("phasewise.cli.keep.name_gpus", lambda entries: dict.fromkeys(entries, "GPU-x"))
     done = CliRunner().invoke(commands, ["run", "--gpus", "2,3", "--prioritize", "index", "--", "all"])
     assert done.exit_code == 0, done.output

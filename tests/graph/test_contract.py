@@ -1,4 +1,4 @@
-"""The whole graph on one small workload for each shape of the contract, and what each of them is there to show."""
+"""One graph runs a small workload for each shape of the contract; then what each of them is there to show."""
 
 from __future__ import annotations
 
@@ -7,24 +7,38 @@ import json
 import jsonschema
 import pytest
 
-from graph.projects import CONTRACT, REPOSITORY, lend, make_project, unreadable
+from graph.projects import CONTRACT, REPOSITORY, lend, make_project, share, unreadable
 
+# the first test of a project runs its graph
+pytestmark = pytest.mark.timeout(900)
 SHAPES = sorted(path.stem for path in CONTRACT.glob("*.py"))
 # which of these it is hangs on the machine; what a status needs is tested where the clock is injected
 JUDGED = {"FASTER", "SAME", "SLOWER", "INCONCLUSIVE"}
 SUMMARY = json.loads((REPOSITORY / "src/phasewise/analyse/summary.schema.json").read_text())
+# profiles and exports cost as much as the rest: shapes whose programs ask for them have a project of their own
+APART = {"group": "profiled", "training": "profiled", "layout": "exported"}
+OPTIONS = {
+    "plain": {"profilers": []},
+    "profiled": {"profilers": ["torch"]},
+    "exported": {"profilers": [], "exporters": ["torch-export"]},
+}
 
 
 @pytest.fixture
-def run_shape(tmp_path, lender):
-    """Run the graph on a contract workload, and see that everything that was planned is on record."""
+def read_shape(tmp_path_factory, lender):
+    """The project in which a contract workload ran with its like; all that was planned for it is on record."""
 
-    def run(name, **options):
-        project = make_project(tmp_path / "project", {name: CONTRACT / f"{name}.py"}, **options)
-        lend(lender, project)
-        project.run()
-        story = project.read(name, "", "plan")
-        for row in story["variants"]:
+    def read(name):
+        kind = APART.get(name, "plain")
+        shapes = [shape for shape in SHAPES if APART.get(shape, "plain") == kind]
+
+        def make(folder):
+            project = make_project(folder, {shape: CONTRACT / f"{shape}.py" for shape in shapes}, **OPTIONS[kind])
+            lend(lender, project)
+            project.run()
+
+        project = share(tmp_path_factory, f"contract-{kind}", make)
+        for row in project.read(name, "", "plan")["variants"]:
             wanted = {"plan", "capture.plan", "measure"} | (set() if row["kind"] == "aa" else {"validate"})
             wanted |= {"profile", "analyse"} if row["kind"] in ("baseline", "phase") else set()
             found = {path.name.removesuffix(".json") for path in project.records(name, row["variant"]).glob("*.json")}
@@ -34,7 +48,7 @@ def run_shape(tmp_path, lender):
         assert "Traceback" not in project.page(name)
         return project
 
-    return run
+    return read
 
 
 def gates(project, name):
@@ -76,9 +90,9 @@ def test_the_tutorials_workload_goes_through_the_whole_graph_outside_the_reposit
     assert "Distances between all pairs of points" in (project.folder / "reports/index.html").read_text()
 
 
-def test_shape_training(run_shape):
+def test_shape_training(read_shape):
     """A training step: outputs, gradients and optimizer state are held against the reference, and it resumes."""
-    project = run_shape("training")
+    project = read_shape("training")
     assert set(gates(project, "training").values()) == {"pass"}
     top = project.case("training", "01-foreach", "validate", "train-step")
     errors = {(error["kind"], error["name"]) for error in top["errors"]}
@@ -96,9 +110,9 @@ def test_shape_training(run_shape):
     assert rate["metric"] == "items_per_s" and rate["value"] > 1 and rate["level"] == "minimum"
 
 
-def test_shape_two_cases(run_shape):
+def test_shape_two_cases(read_shape):
     """A phase touches its own case alone, and the other case's parent stays the baseline."""
-    project = run_shape("two_cases", profilers=[])
+    project = read_shape("two_cases")
     assert set(gates(project, "two_cases")) >= {("01-vectorised", "rows"), ("02-inplace", "scale")}
     assert ("01-vectorised", "scale") not in gates(project, "two_cases")
     summary = project.summary("two_cases")
@@ -115,9 +129,9 @@ def test_shape_two_cases(run_shape):
     assert twins == {"rows": "01-vectorised", "scale": "02-inplace"}
 
 
-def test_shape_alternatives(run_shape):
+def test_shape_alternatives(read_shape):
     """An alternative is measured and not built upon; what the gate has to refuse is refused, and never timed."""
-    project = run_shape("alternatives", profilers=[])
+    project = read_shape("alternatives")
     summary = project.summary("alternatives")
     assert phase_row(summary, "einsum")["kept"] is False
     assert phase_row(summary, "matmul")["parent"] == "00-baseline"
@@ -128,9 +142,9 @@ def test_shape_alternatives(run_shape):
     assert summary["stack"]["variant"] == "02-matmul"
 
 
-def test_shape_layout(run_shape):
+def test_shape_layout(read_shape):
     """Another layout inside, canonical outputs outside; placing the batch counts, and is on record by itself."""
-    project = run_shape("layout", profilers=[], exporters=["torch-export"])
+    project = read_shape("layout")
     assert set(gates(project, "layout").values()) == {"pass"}
     arm = project.case("layout", "01-columns", "measure", "points")["arms"][-1]
     assert arm["variant"] == "01-columns" and min(arm["place_s"]) > 0
@@ -139,9 +153,9 @@ def test_shape_layout(run_shape):
     assert (export["target"], export["status"]) == ("torch-export", "skipped")
 
 
-def test_shape_memory(run_shape):
+def test_shape_memory(read_shape):
     """What runs out of memory is a result; what runs in its place is ENABLED."""
-    project = run_shape("memory", profilers=[])
+    project = read_shape("memory")
     summary = project.summary("memory")
     failed = project.case("memory", "00-baseline", "measure", "pairs")["arms"][-1]["failure"]
     assert failed["reason"] == "oom"
@@ -152,9 +166,9 @@ def test_shape_memory(run_shape):
     assert row["peak_memory_bytes"] < 200_000_000
 
 
-def test_shape_group(run_shape):
+def test_shape_group(read_shape):
     """Two processes are one arm: both are timed, the slower one counts."""
-    project = run_shape("group")
+    project = read_shape("group")
     assert set(gates(project, "group").values()) == {"pass"}
     arms = {arm["variant"]: arm for arm in project.case("group", "01-two-ranks", "measure", "sum")["arms"]}
     assert arms["01-two-ranks"]["ranks"] == 2 and arms["00-baseline"]["ranks"] == 1
@@ -169,9 +183,9 @@ def test_shape_group(run_shape):
         assert efficiency["value"] == pytest.approx(row["speedup_previous"]["estimate"] / 2)
 
 
-def test_shape_slow(run_shape):
+def test_shape_slow(read_shape):
     """A baseline that is too slow is measured at two smaller shapes, and the ratio to it is a product."""
-    project = run_shape("slow", profilers=[])
+    project = read_shape("slow")
     base = project.case("slow", "00-baseline", "measure", "rows")
     assert base["stopped"] == "scale"
     assert [point["items"] for point in base["scale"]] == [2000, 4000] and not base["rounds"]
@@ -189,18 +203,18 @@ def test_shape_slow(run_shape):
         assert row["speedup_baseline"]["estimate"] > 1
 
 
-def test_shape_prepared(run_shape):
+def test_shape_prepared(read_shape):
     """What prepare made is on record with its hash, and read by every later stage."""
-    project = run_shape("prepared", profilers=[])
+    project = read_shape("prepared")
     (artifact,) = project.read("prepared", "", "prepare")["artifacts"]
     assert artifact["path"] == "data/prepared/table.npy" and len(artifact["sha256"]) == 64
     assert set(gates(project, "prepared").values()) == {"pass"}
     assert phase_row(project.summary("prepared"), "gather")["status"] in JUDGED
 
 
-def test_shape_sampling(run_shape):
+def test_shape_sampling(read_shape):
     """A sampler's counts are state; its draws are the reference's, and fit their distribution."""
-    project = run_shape("sampling", profilers=[])
+    project = read_shape("sampling")
     found = project.case("sampling", "01-search", "validate", "draw")
     assert found["outcome"] == "pass"
     assert ("state", "counts") in {(error["kind"], error["name"]) for error in found["errors"]}
@@ -209,9 +223,9 @@ def test_shape_sampling(run_shape):
     assert check["numbers"]["statistic"]["value"] > 0
 
 
-def test_shape_peered(run_shape):
+def test_shape_peered(read_shape):
     """A peer that works on a thread of its own is waited for, validated, and set against our last variant."""
-    project = run_shape("peered", profilers=[])
+    project = read_shape("peered")
     assert gates(project, "peered")["peer-numpy-thread", "rows"] == "pass"
     (peer,) = project.summary("peered")["peers"]
     assert peer["name"] == "numpy-thread" and peer["variant"] == "01-vectorised"
@@ -220,9 +234,9 @@ def test_shape_peered(run_shape):
     assert project.summary("peered")["targets"][0]["value"] == pytest.approx(peer["ratio"]["estimate"])
 
 
-def test_shape_checked(run_shape):
+def test_shape_checked(read_shape):
     """Numbers and charts of a check reach the report, and a target may stand on one of its numbers."""
-    project = run_shape("checked", profilers=[])
+    project = read_shape("checked")
     (check,) = project.case("checked", "01-fused", "validate", "window")["checks"]
     drift = check["numbers"]["drift"]["value"]
     assert 0 < drift < 0.02 and len(check["chart"]["series"][0]["y"]) == 8

@@ -45,7 +45,7 @@ def rows(project):
 @pytest.mark.parametrize(
     ("phase", "status", "reason", "words"),
     [
-        ("killed", "FAILED", "oom", "killed by SIGKILL, as the kernel does when memory has run out"),
+        ("killed", "FAILED", "killed", "killed by SIGKILL, and the kernel tells of no lack of memory"),
         ("aborts", "FAILED", "crash", "killed by SIGABRT"),
         ("raises", "FAILED", "crash", "ValueError: no such layout"),
         ("hangs", "FAILED", "timeout", "was not done after 40 s"),

@@ -22,18 +22,24 @@ WRONG = (
     "named_otherwise", "knows_the_checker",
 )  # fmt: skip
 
+# seconds each: they are refused before anything is timed
+QUICK = ("zeros", "lazy", "spoils_its_input")
+
 
 def play(candidate: str, base: str = "base", **options):
     return judge(f"{SUMS}:{base}", f"{SUMS}:{candidate}", device="cpu", rules=RULES, **options)
 
 
-@pytest.mark.parametrize("candidate", WRONG)
+@pytest.mark.parametrize(
+    "candidate", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WRONG]
+)
 def test_what_is_wrong_gets_no_ratio(candidate: str) -> None:
     found = play(candidate)
     assert found.status is Status.INVALID and found.exit_code is ExitCode.WRONG, found.detail
     assert found.ratio is None and found.detail
 
 
+@pytest.mark.slow
 def test_a_right_and_faster_candidate_is_told_so() -> None:
     found = play("faster")
     assert found.status in (Status.FASTER, Status.INCONCLUSIVE)
@@ -42,16 +48,19 @@ def test_a_right_and_faster_candidate_is_told_so() -> None:
     assert found.reference == "float64" and found.noise_limit is not None
 
 
+@pytest.mark.slow
 def test_the_base_itself_is_never_refused_and_never_faster() -> None:
     found = play("base")
     assert found.status in (Status.SAME, Status.INCONCLUSIVE), found.detail
 
 
+@pytest.mark.slow
 def test_a_candidate_that_remembers_contents_gains_nothing() -> None:
     found = play("by_contents")
     assert found.exit_code is ExitCode.CHEAT and "new contents" in found.detail
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_set_back_gains_nothing() -> None:
     found = play("slow_clock")
     assert found.exit_code is ExitCode.CHEAT or not found.ratio or found.ratio.estimate < 1.5

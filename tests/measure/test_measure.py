@@ -7,13 +7,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from phasewise.run.session import Target
 
+from measure.fakes import Clock, FakeArm, tools
 from phasewise.measure import compare, measure_variant
 from phasewise.measure.compare import name_function
 from phasewise.measure.driver import Warmed
 from phasewise.measure.neighbours import Watch, watch_machine
 from phasewise.measure.progress import Silent, Stream
-from phasewise.measure.scale import TURNS, choose_steps, is_precise
+from phasewise.measure.scale import TURNS, choose_steps, is_precise, measure_scale
 from phasewise.model.ratios import estimate_speedup, step_times
 from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement, ScalePoint
@@ -116,6 +118,8 @@ def test_a_variant_that_crashes_is_on_record_and_costs_itself_only(tmp_path: Pat
 
 def test_a_baseline_too_slow_for_its_shape_is_measured_at_smaller_ones(tmp_path: Path) -> None:
     plan = plan_program("good", baseline_at=({"n": 4}, {"n": 6}))
+    # as few turns as there may be
+    plan = msgspec.structs.replace(plan, budget=msgspec.structs.replace(plan.budget, seconds=1e-3))
     (case,) = measure(tmp_path, plan).cases
     assert [(point.shape, point.items) for point in case.scale] == [({"n": 4}, 4.0), ({"n": 6}, 6.0)]
     turns = {len(point.wall_s) for point in case.scale}
@@ -125,6 +129,32 @@ def test_a_baseline_too_slow_for_its_shape_is_measured_at_smaller_ones(tmp_path:
     small, large = case.scale
     assert small.operators == large.operators > 0 and small.elements < large.elements
     assert case.rounds == () and step_times(case, "variant") == []
+
+
+@pytest.mark.parametrize(("noise", "turns"), [(0.0, TURNS[0]), (0.15, TURNS[1])])
+def test_the_two_shapes_take_turns_until_their_times_are_known(
+    monkeypatch: pytest.MonkeyPatch, noise: float, turns: int
+) -> None:
+    clock = Clock()
+
+    class Shaped(FakeArm):
+        def count(self) -> tuple[int, int]:
+            return 5, 10 * int(self.items)
+
+    def start(target: Target) -> Shaped:
+        rows = target.opening["shape"]["n"]
+        return Shaped(clock, f"rows-{rows}", step_s=rows * 1e-3, noise=noise, items=rows)
+
+    monkeypatch.setattr("phasewise.measure.scale.Session", start)
+    plan = plan_program("good", baseline_at=({"n": 4}, {"n": 6}))
+    case = measure_scale(plan, plan.cases[0], Path(), tools(clock))
+    assert [(point.items, len(point.wall_s), point.elements) for point in case.scale] == [
+        (4, turns, 40),
+        (6, turns, 60),
+    ]
+    # one after the other, and all are closed
+    timed = [arm for arm, call, _ in clock.calls if call == "block"][-2 * turns :]
+    assert timed == ["rows-4", "rows-6"] * turns and not clock.alive
 
 
 def test_blocks_at_the_smaller_shapes_do_the_same_number_of_items() -> None:

@@ -12,11 +12,12 @@ from msgspec.structs import replace as change
 
 from measure.fakes import Clock, Quiet, entrant, tools
 from phasewise.measure.neighbours import Look
-from phasewise.measure.sampler import sample_case
+from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.model.ratios import estimate_speedup, paired_log_ratios, step_times
 from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Reason
+from phasewise.workers.failure import TRIES, repeat_if_killed
 
 BUDGET = Budget(min_rounds=12, max_rounds=24, min_sets=3, max_sets=6, energy_window_s=2.0)
 PAIR = [("parent", "variant")]
@@ -208,6 +209,41 @@ def test_an_arm_that_fails_leaves_the_others_to_go_on() -> None:
     assert baseline.failure is not None and baseline.failure.reason is Reason.CRASH
     assert case.stopped == "precise" and len(paired_log_ratios(case, "parent", "variant")) == 3
     assert 0 < len(step_times(case, "baseline")[0]) < 12
+
+
+def test_a_comparison_ends_with_a_process_that_was_killed_and_is_made_again() -> None:
+    clock = Clock()
+    tries = []
+
+    def measure(number: int) -> CaseMeasurement:
+        tries.append(number)
+        killed = {"fails_in": "block", "fails_at": 20, "reason": Reason.KILLED} if number == 0 else {}
+        arms = entrant(clock, "parent", step_s=2e-3), entrant(clock, "variant", **killed)
+        return sample_case("case", arms, PAIR, BUDGET, tools(clock), ends_if_killed=True)
+
+    case = repeat_if_killed(measure, was_killed)
+    assert tries == [0, 1] and not clock.alive
+    assert all(arm.failure is None for arm in case.arms)
+    # none of the rounds that were lost
+    assert case.stopped == "precise" and len(paired_log_ratios(case, "parent", "variant")) == 3
+
+
+def test_one_that_is_killed_each_time_is_told_and_the_others_go_on() -> None:
+    clock = Clock()
+    tries = []
+
+    def measure(number: int) -> CaseMeasurement:
+        tries.append(number)
+        killed = entrant(clock, "baseline", fails_in="block", reason=Reason.KILLED)
+        arms = killed, entrant(clock, "parent", step_s=2e-3), entrant(clock, "variant")
+        found = sample_case("case", arms, PAIR, BUDGET, tools(clock), ends_if_killed=number + 1 < TRIES)
+        assert number + 1 == TRIES or found.stopped == "failed"
+        return found
+
+    case = repeat_if_killed(measure, was_killed)
+    assert tries == list(range(TRIES))
+    assert arms_of(case)["baseline"].failure.reason is Reason.KILLED
+    assert case.stopped == "precise" and len(paired_log_ratios(case, "parent", "variant")) == 3
 
 
 def test_a_variant_whose_parent_cannot_run_is_timed_alone() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from types import SimpleNamespace
 
 import pytest
 
 from phasewise.model import sources
 from phasewise.model.freshness import judge_run
+from phasewise.records.plan import Kind
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def run(tmp_path):
         folder.mkdir(parents=True)
         loaded = {f"{name}.py": sources.hash_file(tmp_path / f"{name}.py")}
         (folder / "validate.json").write_text(json.dumps({"plan": "x", "commit": "abc", "loaded": loaded, "cases": []}))
-    return SimpleNamespace(workload="work", run="tiny-cpu", source="base.py", variants=rows)
+    return SimpleNamespace(workload="work", run="tiny-cpu", source="base.py", variants=rows, phases=())
 
 
 def test_all_are_fresh_while_nothing_changes(run, tmp_path):
@@ -54,3 +56,48 @@ def test_a_record_that_lists_no_files_is_not_fresh(run, tmp_path):
     standing = judge_run(run, tmp_path)
     assert standing.fresh == {"00-baseline"} and standing.changed["02-two"] is None
     assert standing.commits == ("abc", "def")
+
+
+WORKLOAD = """
+from dataclasses import dataclass
+from phasewise import Case, Idea, Phase, Shape, Workload
+
+@dataclass(frozen=True)
+class Switches:
+    fast: bool = False
+    block: int = 0
+
+workload = Workload(
+    summary="", switches=Switches, cases={"a": Case(tiny=Shape(n=1))},
+    phases=(Phase("one", {"fast": True}, because=Idea("x")), Phase("two", {"block": 8}, because=Idea("y"), keep=False)),
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stale"),
+    [
+        ('because=Idea("x")', 'because=Idea("another reason")', set()),
+        ('because=Idea("x")', 'because=Idea("x"), keep=False', {"01-one", "02-two"}),
+        ('{"block": 8}', '{"block": 16}', {"02-two"}),
+        ('Phase("two"', 'Phase("other"', {"02-two"}),
+    ],
+)
+def test_a_phase_that_is_declared_otherwise_makes_stale_what_is_built_on_it(run, tmp_path, old, new, stale):
+    (tmp_path / "declared.py").write_text(WORKLOAD.replace(old, new))
+    run.source = "declared.py"
+    switches = {
+        "00-baseline": {"fast": False, "block": 0},
+        "01-one": {"fast": True},
+        "02-two": {"fast": True, "block": 8},
+    }
+    for row in run.variants:
+        row.kind = Kind.BASELINE if row.variant == "00-baseline" else Kind.PHASE
+        row.switches = switches.get(row.variant, {})
+    run.phases = (
+        SimpleNamespace(phase="one", variant="01-one", kept=True),
+        SimpleNamespace(phase="two", variant="02-two", kept=False),
+    )
+    sys.modules.pop("declared", None)
+    standing = judge_run(run, tmp_path)
+    assert standing.changed.keys() - standing.fresh == stale

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from phasewise.records.analyse import (
     Analysis,
     CaseAnalysis,
@@ -147,6 +149,16 @@ def make_case(case: str) -> CaseResult:
             PartResult(part="week-2", variant="05-cuda-graph", speedup=around(10.4), level=Level.MINIMUM, status=Status.FASTER),
         ),
     )  # fmt: skip
+
+
+def limit_end(case: CaseResult, limit: float) -> tuple[Row, ...]:
+    """The rows of a case whose stack has this noise limit over the baseline."""
+
+    def limited(row: Row) -> Row:
+        verdict = msgspec.structs.replace(row.verdict, numbers={"baseline_floor": limit})
+        return msgspec.structs.replace(row, verdict=verdict) if row.variant == case.stack else row
+
+    return tuple(limited(row) for row in case.rows)
 
 
 def make_targets() -> tuple[TargetResult, ...]:

@@ -10,7 +10,7 @@ from phasewise.records.base import Interval
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 from phasewise.report import sentences
-from report.make import make_case, make_prediction, make_targets
+from report.make import limit_end, make_case, make_prediction, make_targets
 
 GAIN = Interval(estimate=2.31, low=2.27, high=2.35)
 
@@ -36,7 +36,10 @@ def test_only_a_faster_verdict_claims_a_speed_up() -> None:
     faster = sentences.sentence(
         Verdict(status=Status.FASTER, reason=Reason.INTERVAL_CLEARS_FLOOR, over_parent=GAIN), "00-baseline"
     )
-    assert faster == "2.31× [2.27,\xa02.35] as fast as 00-baseline: the interval clears the floor of the A/A control."
+    assert (
+        faster
+        == "2.31× [2.27,\xa02.35] as fast as 00-baseline: the interval leaves out 1 and the estimate clears the noise limit of the A/A controls."
+    )
     unsure = sentences.sentence(
         Verdict(status=Status.INCONCLUSIVE, reason=Reason.NEIGHBOUR, over_parent=GAIN), "00-baseline"
     )
@@ -88,6 +91,11 @@ def test_a_target_that_no_claim_reaches_gives_value_and_reason() -> None:
     assert sentences.target(missed) == "10.4× [10.2,\xa010.6]; no gain can be claimed"
 
 
+def test_every_level_has_its_words_and_its_tone() -> None:
+    assert sentences.LEVEL_WORDS.keys() == sentences.LEVEL_TONES.keys() == set(Level)
+    assert len(set(sentences.LEVEL_WORDS.values())) == len(Level)
+
+
 def test_a_part_that_ends_in_no_claim_says_so() -> None:
     part = PartResult(part="one", variant="a", speedup=GAIN, level=Level.NONE, status=Status.INCONCLUSIVE)
     assert "can't be told from the baseline, 2.31×" in sentences.part_sentence(part)
@@ -104,13 +112,18 @@ def test_the_headline_says_why_its_number_is_no_claim() -> None:
         (Status.SLOWER, Reason.INTERVAL_CLEARS_FLOOR, control, "bad", ""),
         (Status.BASELINE, Reason.NONE, control, "warn", ""),
         (Status.SAME, Reason.WITHIN_ONE_PERCENT, control, "warn", "Not a gain: the whole interval"),
-        (Status.INCONCLUSIVE, Reason.BELOW_FLOOR, control, "warn", "Not a claim: the A/A control of this case differs by up to 362\xa0%."),
+        (Status.INCONCLUSIVE, Reason.BELOW_FLOOR, control, "warn", "Not a claim: A/A controls as noisy as it differ by up to 362\xa0%."),
         (Status.INCONCLUSIVE, Reason.BELOW_FLOOR, None, "warn", "Not a claim: without an A/A control"),
         (Status.INCONCLUSIVE, Reason.NEIGHBOUR, control, "warn", "Not a claim: other processes were busy"),
         (None, Reason.NONE, control, "warn", "Not a claim: the analysis on record"),
     ):  # fmt: skip
         told = msgspec.structs.replace(
-            case, stack_status=status, stack_reason=reason, control=floor, baseline_control=None
+            case,
+            stack_status=status,
+            stack_reason=reason,
+            control=floor,
+            baseline_control=None,
+            rows=limit_end(case, 3.618),
         )
         assert sentences.headline_tone(told) == tone, status
         assert sentences.no_claim(told).startswith(words) and bool(words) == bool(sentences.no_claim(told)), status

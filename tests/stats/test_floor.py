@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from phasewise.stats.floor import UNMEASURED_FLOOR, aa_floor
+from phasewise.stats.between import SetLevel, measure_level, pool_like
+from phasewise.stats.floor import UNMEASURED_FLOOR, aa_floor, noise_limit
 from phasewise.stats.ratio import Method, RatioEstimate, make_estimate
 from phasewise.stats.sets import estimate_ratio
+from phasewise.stats.verdict import decide_status
 
 
 def control(effect: float, *, df: float = 16, method: Method = "pooled-sets") -> RatioEstimate:
@@ -63,3 +65,45 @@ def test_no_control_is_refused_and_has_a_floor_of_its_own():
     with pytest.raises(ValueError, match="UNMEASURED_FLOOR"):
         aa_floor([])
     assert math.exp(UNMEASURED_FLOOR) == pytest.approx(1.10)
+
+
+def level(*, within: float = 0.002, scatter: float = 0.004, sets: int = 3) -> SetLevel:
+    return SetLevel(sets=sets, mean=0.0, scatter=scatter**2, within=within**2, within_df=21)
+
+
+def test_a_limit_comes_from_controls_as_noisy_as_the_comparison():
+    quiet, noisy = (level(), control(0.001)), (level(scatter=0.4, within=0.2), control(0.9))
+    assert noise_limit(level(), [quiet, noisy]) == aa_floor([quiet[1]])
+    assert noise_limit(level(within=0.15, scatter=0.3), [quiet, noisy]) == aa_floor([noisy[1]])
+    # rounds alike, and processes that do not scatter alike
+    assert noise_limit(level(scatter=0.1), [quiet]) == 0.0
+    assert noise_limit(level(within=0.02), [quiet]) == 0.0
+    # of one set nothing is known but its rounds
+    assert noise_limit(level(sets=1, scatter=math.nan), [quiet]) == aa_floor([quiet[1]])
+
+
+def test_without_any_control_there_is_no_limit_to_name():
+    assert noise_limit(level(), []) is None
+    assert noise_limit(level(), [(level(), control(0.0, df=0))]) is None
+
+
+def test_a_noisy_baseline_hides_no_gain_of_quiet_arms_and_raises_no_alarm():
+    """Quiet comparisons beside a control of their own and a loud one: what the root of both squares made 93 %."""
+    rng = np.random.default_rng(2)
+    found, alarms, hidden, runs = 0, 0, 0, 300
+
+    def sets(between: float, gain: float = 0.0) -> list[list[float]]:
+        return (gain + rng.normal(0.0, between, (3, 1)) + rng.normal(0.0, between, (3, 12))).tolist()
+
+    for _ in range(runs):
+        own, loud, same, faster = sets(0.003), sets(0.4), sets(0.003), sets(0.003, gain=0.1)
+        levels = [measure_level(one) for one in (own, loud, same, faster)]
+        ratios = [estimate_ratio(one, between=pool_like(one, levels)) for one in (own, loud, same, faster)]
+        controls = list(zip(levels[:2], ratios[:2], strict=True))
+        statuses = [decide_status(ratios[i], aa_floor=noise_limit(levels[i], controls)).status for i in (2, 3)]
+        alarms += statuses[0] in ("FASTER", "SLOWER")
+        found += statuses[1] == "FASTER"
+        hidden += aa_floor(ratios[:2]) > ratios[3].log_estimate
+    assert found / runs > 0.97
+    assert hidden / runs > 0.9
+    assert alarms / runs < 0.06

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from phasewise.stats.holm import holm
+from phasewise.stats.holm import holm, holm_families
 
 
 def test_the_textbook_example():
@@ -41,3 +41,45 @@ def test_the_family_keeps_its_level_under_no_difference():
 def test_what_is_no_probability_is_refused(bad):
     with pytest.raises(ValueError):
         holm([0.5, bad])
+
+
+def test_one_family_is_holm_and_empty_ones_cost_nothing():
+    p = [0.01, 0.04, 0.03, 0.005]
+    assert holm_families([p]) == [holm(p)]
+    assert holm_families([[], p, []]) == [[], holm(p), []]
+    assert holm_families([]) == []
+
+
+def test_a_family_pays_for_the_others_until_they_are_claimed_whole():
+    # the second needs 2 * 0.001 and then leaves its share, so the first is Holm's alone; 0.3 keeps the share of a third
+    assert holm_families([[0.02, 0.3], [0.001]])[0] == pytest.approx([0.04, 0.3])
+    assert holm_families([[0.02, 0.3], [0.001], [0.3]])[0] == pytest.approx([0.08, 0.6])
+    assert holm_families([[0.02], [0.3]]) == [pytest.approx([0.04]), pytest.approx([0.3])]
+
+
+def test_what_another_family_finds_raises_no_p_value():
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        own, other = rng.random(3), rng.random(4)
+        lower = other * rng.random(4)
+        assert all(
+            after <= before
+            for before, after in zip(holm_families([own, other])[0], holm_families([own, lower])[0], strict=True)
+        )
+
+
+@pytest.mark.parametrize("true_families", [0, 7, 14])
+def test_all_families_together_keep_the_level_whatever_else_is_true(true_families):
+    """45 comparisons in 5 cases and 3 kinds; some families are found for sure, others have one difference of three."""
+    rng = np.random.default_rng(5)
+    reports = 4000
+    alarms = 0
+    for _ in range(reports):
+        p = rng.random((15, 3))
+        p[:true_families] *= 1e-9
+        p[true_families:, 0] *= 1e-9 if true_families % 2 else 1.0
+        adjusted = holm_families(p)
+        alarms += min(min(family[1:]) for family in adjusted[true_families:]) <= 0.05
+    limit = 0.05 + 1.645 * math.sqrt(0.05 * 0.95 / reports)
+    assert alarms / reports <= limit
+    assert alarms / reports >= 0.02

@@ -8,7 +8,7 @@ from scipy import stats
 
 from phasewise.stats.between import BetweenVariance
 from phasewise.stats.looks import StopRules
-from phasewise.stats.ratio import log_bounds_at, p_value
+from phasewise.stats.ratio import p_beyond, p_value
 from phasewise.stats.sets import estimate_ratio
 from phasewise.stats.trimmed import trimmed_mean, yuen_interval
 
@@ -154,11 +154,25 @@ def test_the_p_value_and_the_interval_agree():
             assert (p_value(ratio) < 0.05) == (ratio.low > 1.0 or ratio.high < 1.0)
 
 
-def test_a_lower_level_is_a_narrower_interval():
-    ratio = estimate_ratio(sets_of([0.0, 0.001, 0.002]))
-    low, high = log_bounds_at(ratio, 0.90)
-    assert math.log(ratio.low) < low < ratio.log_estimate < high < math.log(ratio.high)
-    assert log_bounds_at(ratio, 0.95) == pytest.approx((math.log(ratio.low), math.log(ratio.high)))
+def test_equivalence_and_the_ninety_per_cent_interval_agree():
+    for shift in np.linspace(0.0, 0.012, 13):
+        sets = sets_of([-0.001, 0.001, 0.002]) + shift
+        ratio, wider = estimate_ratio(sets, between=POOL), estimate_ratio(sets, between=POOL, level=0.90)
+        within = math.log(wider.low) > -0.01 and math.log(wider.high) < 0.01
+        assert (p_beyond(ratio, 0.01) < 0.05) == within
+
+
+def test_looks_cost_an_equivalence_as_much_as_a_difference():
+    sets = sets_of([0.0, 0.001, 0.002])
+    free, paid = estimate_ratio(sets), estimate_ratio(sets, rules=StopRules())
+    assert paid.spent < free.spent
+    assert p_beyond(paid, 0.01) / p_beyond(free, 0.01) == pytest.approx(p_value(paid) / p_value(free))
+
+
+def test_exact_data_are_within_a_margin_or_not():
+    assert p_beyond(estimate_ratio([[0.0] * 12] * 3), 0.01) == 0.0
+    assert p_beyond(estimate_ratio([[0.02] * 12] * 3), 0.01) == 1.0
+    assert p_beyond(estimate_ratio([[0.0]]), 0.01) == 1.0
 
 
 def test_resolution_is_the_effect_found_in_four_of_five_runs():

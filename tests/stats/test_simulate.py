@@ -16,7 +16,14 @@ from phasewise.stats.floor import aa_floor
 from phasewise.stats.looks import StopRules
 from phasewise.stats.ratio import RatioEstimate
 from phasewise.stats.sets import combine_sets, estimate_ratio
-from phasewise.stats.simulate import Noise, simulate_comparison, simulate_power, simulate_rounds, simulate_run
+from phasewise.stats.simulate import (
+    Noise,
+    false_reports,
+    simulate_comparison,
+    simulate_power,
+    simulate_rounds,
+    simulate_run,
+)
 from phasewise.stats.verdict import decide_status
 
 THREE_SETS = StopRules(least_sets=3, most_sets=3, least_rounds=12, most_rounds=12)
@@ -98,6 +105,25 @@ def test_the_same_code_against_itself_is_seldom_called_faster_or_slower(rules):
     assert upper_limit(alarms) <= 0.06
 
 
+# 45 comparisons in 5 cases and 3 kinds: nothing differs; or one of three does in every family; or 1 % is the truth
+REPORTS = {"nothing differs": [0.0, 0.0, 0.0], "a third differs": [0.05, 0.0, 0.0], "all differ by 1 %": [0.01] * 3}
+
+
+@pytest.mark.parametrize("gains", REPORTS.values(), ids=REPORTS)
+def test_a_whole_report_raises_a_false_alarm_in_one_run_of_twenty(gains):
+    """Without a noise limit, so that the corrected p-values alone hold the rate; at a true 1 % SAME is false."""
+    share = false_reports(gains=[gains] * 15, rules=THREE_SETS, runs=400, seed=14)
+    # 5 % and the error of 400 reports
+    assert share <= 0.05 + 1.645 * math.sqrt(0.05 * 0.95 / 400)
+
+
+def test_without_the_correction_most_reports_would_have_a_false_alarm():
+    rng = np.random.default_rng(15)
+    reports = [simulate_run(rng, comparisons=45, rules=THREE_SETS) for _ in range(100)]
+    alarms = [any(decide_status(r, aa_floor=0.0).status in ("FASTER", "SLOWER") for r in run) for run in reports]
+    assert np.mean(alarms) > 0.6
+
+
 def test_a_control_judged_by_itself_is_seldom_called_faster_or_slower():
     rng = np.random.default_rng(10)
     runs = (simulate_run(rng, comparisons=8, rules=THREE_SETS) for _ in range(500))
@@ -112,11 +138,11 @@ def test_ten_sets_find_a_gain_of_one_per_cent():
     assert power.comparisons == 480
 
 
-def test_three_sets_find_a_gain_of_one_per_cent_more_often_than_not_and_only_with_the_pool():
-    pooled = simulate_power(gain=0.01, rules=THREE_SETS, runs=100)
-    alone = simulate_power(gain=0.01, rules=THREE_SETS, runs=100, pooled=False)
+def test_three_sets_find_a_gain_of_one_and_a_half_per_cent_more_often_than_not_and_only_with_the_pool():
+    pooled = simulate_power(gain=0.015, rules=THREE_SETS, runs=100)
+    alone = simulate_power(gain=0.015, rules=THREE_SETS, runs=100, pooled=False)
     assert pooled.faster > 0.5
-    assert alone.faster < 0.25
+    assert alone.faster < 0.1
     assert pooled.half_width < 0.7 * alone.half_width
 
 

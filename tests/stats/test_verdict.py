@@ -3,10 +3,12 @@ from __future__ import annotations
 import math
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from phasewise.records.verdict import Reason, Status
 from phasewise.stats.bimodal import Modes
+from phasewise.stats.chances import Chances, adjust_chances, find_chances
 from phasewise.stats.ratio import RatioEstimate, make_estimate
 from phasewise.stats.sets import estimate_ratio
 from phasewise.stats.verdict import Conditions, Decision, ReasonName, StatusName, decide_status
@@ -81,11 +83,55 @@ def test_identical_rounds_are_decided_by_the_floor_alone():
     assert status(estimate_ratio([[0.0] * 12] * 3)) == ("SAME", "within-one-percent")
 
 
-def test_holm_takes_a_claim_back_but_not_the_interval():
+def test_the_other_comparisons_take_a_claim_back_but_not_the_interval():
     borderline = ratio(0.012, half_width=0.011)
     assert borderline.low > 1.0
     assert status(borderline)[0] == "FASTER"
-    assert status(borderline, adjusted_p=0.2)[0] == "INCONCLUSIVE"
+    assert status(borderline, adjusted=Chances(differs=0.05, same=1.0))[0] == "FASTER"
+    assert status(borderline, adjusted=Chances(differs=0.2, same=1.0)) == ("INCONCLUSIVE", "multiplicity")
+
+
+def test_multiplicity_is_the_reason_only_where_it_alone_decides():
+    lost = Chances(differs=1.0, same=1.0)
+    assert status(ratio(0.0, half_width=0.005)) == ("SAME", "within-one-percent")
+    assert status(ratio(0.0, half_width=0.005), adjusted=lost) == ("INCONCLUSIVE", "multiplicity")
+    assert status(ratio(0.03, half_width=0.005), aa_floor=0.04, adjusted=lost)[1] == "below-aa-floor"
+    assert status(ratio(0.03, half_width=0.05), adjusted=lost)[1] in ("few-rounds", "process-spread")
+    # half a per cent, well known: no difference among so many, and yet the same
+    assert status(ratio(0.005, half_width=0.004), adjusted=Chances(differs=0.2, same=0.01))[0] == "SAME"
+
+
+def test_a_report_corrects_differences_and_equivalences_apart():
+    gain, same = ratio(0.012, half_width=0.011), ratio(0.0, half_width=0.005)
+    (first, second), (third,) = adjust_chances([[gain, same], [same]])
+    # of two in two families
+    assert first.differs == pytest.approx(4 * find_chances(gain).differs)
+    assert third.same == pytest.approx(2 * find_chances(same).same)
+    # the other family is claimed whole and leaves its share
+    assert second.same == pytest.approx(2 * find_chances(same).same)
+
+
+def test_one_set_of_processes_claims_nothing_below_three():
+    def alone(gain: float) -> tuple[str, str]:
+        return status(estimate_ratio([np.log1p(gain) + np.linspace(-0.01, 0.01, 12)]))
+
+    assert alone(1.0) == ("INCONCLUSIVE", "one-set")
+    assert alone(-0.5) == ("INCONCLUSIVE", "one-set")
+    assert alone(0.0)[0] == "INCONCLUSIVE"
+    # the estimate is beyond, its interval is not
+    assert alone(2.005) == ("INCONCLUSIVE", "one-set")
+    assert alone(2.2)[0] == "FASTER"
+    assert alone(-0.7)[0] == "SLOWER"
+
+
+def test_a_process_parked_in_its_slow_mode_is_no_gain():
+    """Processes that start 1.45 times as slow in a third of cases: of one set alone nearly half would be claims."""
+    rng = np.random.default_rng(0)
+    slow = rng.random((500, 2)) < 1 / 3
+    shifts = math.log(1.45) * (slow[:, 0].astype(float) - slow[:, 1])
+    ratios = [estimate_ratio([shift + rng.normal(0.0, 0.005, 12)]) for shift in shifts]
+    assert np.mean([not ratio.low <= 1.0 <= ratio.high for ratio in ratios]) > 0.4
+    assert not any(status(ratio)[0] in ("FASTER", "SLOWER", "SAME") for ratio in ratios)
 
 
 def test_a_gain_that_vanishes_in_cycles_is_the_clocks():

@@ -171,7 +171,8 @@ def test_workers_end_with_the_server(helpers, tmp_path):
         process = Process(environment={}, folder=tmp_path)
         process.send("call", target=f"{helpers}:sleep", payload=None, memory_bytes=None)
         os.kill(server.pid, signal.SIGKILL)
-        assert process.describe_death().reason is Reason.OUT_OF_MEMORY
+        failure = process.describe_death(10.0)
+        assert failure is not None and failure.reason is Reason.KILLED
         wait_until_gone(process.pid)
         process.close()
         # a server that is killed cleans up nothing

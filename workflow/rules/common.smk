@@ -4,7 +4,7 @@ from snakemake.exceptions import WorkflowError
 from phasewise.model.configuration import parse_configuration
 from phasewise.model.layout import Layout
 from phasewise.plan import find_machine, plan_runs, write_plans
-from phasewise.plan.graph import Graph, hold_lock
+from phasewise.plan.graph import Graph, lock_project
 from phasewise.records.errors import UserError
 from phasewise.workers.forkserver import SERVER, start_fork_server
 from phasewise.store import write_if_changed
@@ -24,9 +24,9 @@ def plan_all():
     return Graph(planned=planned, layout=layout)
 
 
-def hold_project():
+def keep_others_out():
     try:
-        hold_lock(Path.cwd())
+        lock_project(Path.cwd())
     except UserError as error:
         raise WorkflowError(str(error)) from None
 

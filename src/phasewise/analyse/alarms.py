@@ -104,7 +104,7 @@ def _controls(cases: Sequence[CaseResult]) -> Iterable[str]:
                 assert control.ratio is not None
                 yield (
                     f"A/A of {control.variant} in {case.case} is {control.ratio.estimate:.4f} and its interval leaves out 1: "
-                    f"claims under {100 * (control.floor or 0.0):.1f} % are not made."
+                    f"claims of ratios as noisy are not made under {100 * (control.floor or 0.0):.1f} %."
                 )
         if case.control is None:
             yield f"{case.case} has no A/A control: only effects over 10 % are claimed."

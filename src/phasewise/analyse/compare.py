@@ -24,6 +24,7 @@ from phasewise.stats import (
     BetweenVariance,
     Modes,
     RatioEstimate,
+    SetLevel,
     StopRules,
     chain_ratios,
     estimate_ratio,
@@ -43,6 +44,10 @@ class Comparison:
     against: str
     # time per item of `against` over that of the variant
     ratio: RatioEstimate
+    # noise of its rounds and sets; None for a product
+    noise: SetLevel | None = None
+    # log-ratio that a claim must clear; None where no control says
+    limit: float | None = None
     # the same in clock cycles, where clocks are known
     cycles: RatioEstimate | None = None
     modes: Modes | None = None
@@ -105,6 +110,7 @@ def chain(links: Sequence[Comparison]) -> Comparison:
     return Comparison(
         against=links[-1].against,
         ratio=chain_ratios([link.ratio for link in links]),
+        limit=_add_limits([link.limit for link in links]),
         cycles=chain_ratios([link.cycles or link.ratio for link in links])
         if any(link.cycles for link in links)
         else None,
@@ -113,6 +119,12 @@ def chain(links: Sequence[Comparison]) -> Comparison:
         neighbours=(max(link.neighbours[0] for link in links), sum(link.neighbours[1] for link in links)),
         rounds=min(link.rounds for link in links),
     )
+
+
+def _add_limits(limits: Sequence[float | None]) -> float | None:
+    """Of independent links, in quadrature; None where one has none."""
+    known = [limit for limit in limits if limit is not None]
+    return math.hypot(*known) if len(known) == len(limits) else None
 
 
 def _add_modes(links: Sequence[Comparison]) -> Modes | None:
@@ -159,6 +171,7 @@ def _compare(
     return Comparison(
         against=arm.variant,
         ratio=estimate_ratio(sets, between=between, rules=rules),
+        noise=measure_level(sets),
         cycles=estimate_ratio(cycles, between=between, rules=rules) if cycles else None,
         modes=find_modes(sets),
         dropped=dropped_share(case),

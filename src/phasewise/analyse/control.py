@@ -4,49 +4,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
 from phasewise.analyse.shelf import Shelf
 from phasewise.records.analyse import Control
 from phasewise.records.plan import Kind
-from phasewise.stats import aa_floor, decide_status, holm, p_value
+from phasewise.stats import Chances, aa_floor, adjust_chances, decide_status, noise_limit
 
 
-def find_floors(shelf: Shelf, estimates: Estimates) -> dict[str, float]:
-    """The log-ratio that a claim must clear, by case; a case without a control that ran is absent."""
-    floors = {}
-    for case in shelf.run_plan.cases:
-        ratios = [
-            found.ratio
+def set_limits(shelf: Shelf, estimates: Estimates) -> Estimates:
+    """The estimates with the noise limit of each comparison, from the controls of its case."""
+    controls = {
+        case: [
+            (found.noise, found.ratio)
             for found in _controls(shelf, estimates, case).values()
-            if math.isfinite(found.ratio.standard_error)
+            if found.noise is not None
         ]
-        if ratios:
-            floors[case] = aa_floor(ratios)
-    return floors
+        for case in shelf.run_plan.cases
+    }
+
+    def limited(found: Mapping[Key, Comparison]) -> dict[Key, Comparison]:
+        return {
+            key: replace(one, limit=noise_limit(one.noise, controls[key[0]]) if one.noise is not None else None)
+            for key, one in found.items()
+        }
+
+    return replace(
+        estimates,
+        comparisons=limited(estimates.comparisons),
+        over_baseline=limited(estimates.over_baseline),
+    )
 
 
-def tell_controls(
-    shelf: Shelf, estimates: Estimates, case: str, floor: float | None
-) -> tuple[Control | None, Control | None]:
+def tell_controls(shelf: Shelf, estimates: Estimates, case: str) -> tuple[Control | None, Control | None]:
     """The control of the last kept variant and that of the baseline; where the two are one, only the first."""
     adjusted = _adjust(shelf, estimates)
-    told = [
-        (name, _tell(found, floor, adjusted[case, name])) for name, found in _controls(shelf, estimates, case).items()
-    ]
+    told = [(name, _tell(found, adjusted[case, name])) for name, found in _controls(shelf, estimates, case).items()]
     first = next((control for name, control in told if name == "aa"), None)
     second = next((control for name, control in told if name != "aa"), None)
     return first, second
 
 
-def _adjust(shelf: Shelf, estimates: Estimates) -> dict[Key, float]:
-    """p-values after Holm: a run with controls in many cases must not raise a false alarm more often than one with few."""
+def _adjust(shelf: Shelf, estimates: Estimates) -> dict[Key, Chances]:
+    """The controls of a run are one family: many cases must not raise a false alarm more often than one does."""
     found = {
-        (case, name): p_value(control.ratio)
+        (case, name): control.ratio
         for case in shelf.run_plan.cases
         for name, control in _controls(shelf, estimates, case).items()
     }
-    return dict(zip(found, holm(list(found.values())), strict=True))
+    return dict(zip(found, adjust_chances([list(found.values())])[0], strict=True))
 
 
 def _controls(shelf: Shelf, estimates: Estimates, case: str) -> Mapping[str, Comparison]:
@@ -55,14 +62,15 @@ def _controls(shelf: Shelf, estimates: Estimates, case: str) -> Mapping[str, Com
     return {variant: comparison for variant, comparison in found.items() if comparison is not None}
 
 
-def _tell(found: Comparison, floor: float | None, adjusted: float) -> Control:
+def _tell(found: Comparison, adjusted: Chances) -> Control:
     ratio = to_interval(found.ratio)
     # held against no floor of its own: the question is whether it would raise an alarm without one
-    decision = decide_status(found.ratio, aa_floor=0.0, adjusted_p=adjusted)
+    decision = decide_status(found.ratio, aa_floor=0.0, adjusted=adjusted)
     return Control(
         variant=found.against,
         ratio=ratio,
-        floor=math.expm1(floor) if floor is not None else None,
+        # that it sets alone
+        floor=math.expm1(aa_floor([found.ratio])) if math.isfinite(found.ratio.standard_error) else None,
         covers_zero=None if ratio is None else ratio.low <= 1.0 <= ratio.high,
         status=decision.status,
     )

@@ -20,7 +20,7 @@ NOT_TRIED = frozenset(
         Reason.EXPECTED_INVALID,
     }
 )
-# of a parent that could not run, so that running at all is the gain
+# of a parent that could not run, so that running at all is the gain; one that was killed from outside might have
 CANNOT_RUN = frozenset({Reason.OUT_OF_MEMORY, Reason.CRASH})
 
 

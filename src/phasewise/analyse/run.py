@@ -8,7 +8,7 @@ import msgspec
 
 from phasewise.analyse.alarms import find_machines, raise_alarms
 from phasewise.analyse.compare import Key, estimate_all
-from phasewise.analyse.control import find_floors, tell_controls
+from phasewise.analyse.control import set_limits, tell_controls
 from phasewise.analyse.ledger import score_predictions
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.rows import Told, make_peer_row, make_row
@@ -60,9 +60,8 @@ def analyse_run(
         run_plan=run_plan, plans=plans, machine=machine, prepared=prepared, validations=validations,
         measurements=measurements, profiles=profiles, exports=exports, analyses=analyses,
     )  # fmt: skip
-    estimates = estimate_all(shelf)
-    floors = find_floors(shelf, estimates)
-    verdicts = judge_all(shelf, estimates, floors)
+    estimates = set_limits(shelf, estimate_all(shelf))
+    verdicts = judge_all(shelf, estimates)
     predictions = {(found.case, found.variant): found for found in shelf.predictions()}
     told = Told(shelf=shelf, estimates=estimates, verdicts=verdicts, predictions=predictions, levels={})
     peers = {case: _peer_rows(told, case) for case in run_plan.cases}
@@ -73,7 +72,7 @@ def analyse_run(
     told = Told(
         shelf=shelf, estimates=estimates, verdicts=verdicts, predictions=predictions, levels=_phase_levels(targets)
     )
-    cases = tuple(_tell_case(told, judged, case, floors.get(case), targets) for case in run_plan.cases)
+    cases = tuple(_tell_case(told, judged, case, targets) for case in run_plan.cases)
     tops = [shelf.validation(name, case) for case, name in stack.items() if name is not None]
     analysis = Analysis(
         workload=run_plan.workload,
@@ -101,12 +100,10 @@ def _outcomes(told: Told) -> dict[Key, Interval]:
     return found
 
 
-def _tell_case(
-    told: Told, judged: Judged, case: str, floor: float | None, targets: tuple[TargetResult, ...]
-) -> CaseResult:
+def _tell_case(told: Told, judged: Judged, case: str, targets: tuple[TargetResult, ...]) -> CaseResult:
     shelf = told.shelf
     work, bound = shelf.work(case), step_floor(shelf, shelf.baseline, case)
-    control, baseline_control = tell_controls(shelf, told.estimates, case, floor)
+    control, baseline_control = tell_controls(shelf, told.estimates, case)
     top = judged.stack[case]
     own = [target for target in targets if target.case == case and target.part is None and target.phase is None]
     rows = [

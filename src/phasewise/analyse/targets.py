@@ -1,4 +1,7 @@
-"""Targets with what was reached: a bound counts only if the interval's cautious end reaches it, a gain only if it is a claim."""
+"""Targets with what was reached: a bound counts only if the interval's cautious end reaches it, a gain only if it is a claim.
+
+It is missed only if the other end does not reach it either; between the two nothing is decided.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from phasewise.records.plan import Kind, PlannedTarget
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 
 # best first
-LEVELS = (Level.STRETCH, Level.TARGET, Level.MINIMUM, Level.MISSED)
+LEVELS = (Level.STRETCH, Level.TARGET, Level.MINIMUM, Level.DISOWNED, Level.UNDECIDED, Level.MISSED)
 # of a step, in the trace of a GPU
 COUNTED = ("launches", "synchronisations", "device_to_host")
 # statuses whose numbers may be told
@@ -49,6 +52,8 @@ def settle_target(judged: Judged, target: PlannedTarget) -> TargetResult:
         level = level_of(_include(value, 1.0 / ranks) if reason else value, target)
         # it is of no interest where the interval alone does not reach more
         reason = reason if level is not level_of(value, target) else ""
+        if target.disowned:
+            level, reason = Level.DISOWNED, target.disowned
     return TargetResult(
         name=target.name, metric=target.metric, unit=unit, case=target.case, against=target.against,
         part=target.part, phase=target.phase,
@@ -64,17 +69,16 @@ def _include(value: Interval, no_change: float) -> Interval:
 
 
 def level_of(value: Interval, target: PlannedTarget) -> Level:
-    """The highest bound that the cautious end of the interval reaches."""
+    """The highest bound that the cautious end of the interval reaches; else whether the other end reaches the lowest."""
     higher = target.better == "higher"
-    end = value.low if higher else value.high
-    for level, bound in (
-        (Level.STRETCH, target.stretch),
-        (Level.TARGET, target.target),
-        (Level.MINIMUM, target.minimum),
-    ):
-        if bound is not None and (end >= bound if higher else end <= bound):
+    cautious, hopeful = (value.low, value.high) if higher else (value.high, value.low)
+    named = ((Level.STRETCH, target.stretch), (Level.TARGET, target.target), (Level.MINIMUM, target.minimum))
+    bounds = [(level, bound) for level, bound in named if bound is not None]
+    for level, bound in bounds:
+        if cautious >= bound if higher else cautious <= bound:
             return level
-    return Level.MISSED
+    _, lowest = bounds[-1]
+    return Level.UNDECIDED if (hopeful >= lowest if higher else hopeful <= lowest) else Level.MISSED
 
 
 def join_levels(results: Sequence[TargetResult]) -> Level:

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phasewise.analyse.baseline import over_baseline, over_parent
+from phasewise.analyse.baseline import OverBaseline, over_baseline, over_parent
 from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
+from phasewise.analyse.families import Against, Claim, adjust
 from phasewise.analyse.floor import Floor, find_floor, is_impossible, scale_floor
 from phasewise.analyse.gate import CANNOT_RUN, judge_gate
 from phasewise.analyse.shelf import Shelf, find_parent_arm
 from phasewise.model.ratios import dropped_share
 from phasewise.records.plan import Kind
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
-from phasewise.stats import UNMEASURED_FLOOR, Conditions, Decision, RatioEstimate, decide_status, holm, p_value
+from phasewise.stats import UNMEASURED_FLOOR, Chances, Conditions, Decision, RatioEstimate, decide_status, p_value
 from phasewise.stats.verdict import MOST_DROPPED
 
 # comparisons that make a claim: a control makes none
@@ -24,24 +25,28 @@ CLAIMING = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY, Kind.PEER)
 STACKED = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
 
 
-def judge_all(shelf: Shelf, estimates: Estimates, floors: Mapping[str, float]) -> dict[Key, Verdict]:
-    """The verdicts by (case, variant). `floors`: the A/A floor of each case, a log-ratio."""
+def judge_all(shelf: Shelf, estimates: Estimates) -> dict[Key, Verdict]:
+    """The verdicts by (case, variant)."""
     keys = [(case, row.variant) for case in shelf.run_plan.cases for row in shelf.run_plan.variants]
     gates = {key: _judge_before(shelf, estimates, key) for key in keys}
     ratios: dict[Key, RatioEstimate | Failure | None] = {
         key: over_parent(shelf, estimates, key) for key in keys if gates[key] is None
     }
-    claims = {key: ratio for key, ratio in ratios.items() if isinstance(ratio, RatioEstimate) and _claims(shelf, key)}
-    adjusted = dict(zip(claims, holm([p_value(ratio) for ratio in claims.values()]), strict=True))
+    stacked = [key for key in keys if shelf.row(key[1]).kind in STACKED]
+    over = {key: found for key in stacked if (found := over_baseline(shelf, estimates, key, gates)) is not None}
+    adjusted = adjust(_find_claims(shelf, ratios, over))
     verdicts = {}
     for key in keys:
         verdict = gates[key]
         if verdict is None:
             verdict = _judge_parent(estimates, key, gates) or _judge_speed(
-                shelf, estimates, key, ratios[key], floors.get(key[0]), adjusted.get(key)
+                shelf, estimates, key, ratios[key], adjusted.get((key, _kind(shelf, key)))
             )
         verdicts[key] = verdict
-    return verdicts | _judge_over_baseline(shelf, estimates, floors, gates, ratios, verdicts)
+    return verdicts | {
+        key: _add_over_baseline(verdicts[key], found, adjusted.get((key, Against.BASELINE)))
+        for key, found in over.items()
+    }
 
 
 def step_floor(shelf: Shelf, variant: str, case: str) -> Floor | None:
@@ -84,8 +89,7 @@ def _judge_speed(
     estimates: Estimates,
     key: Key,
     ratio: RatioEstimate | Failure | None,
-    floor: float | None,
-    adjusted: float | None,
+    adjusted: Chances | None,
 ) -> Verdict:
     case, variant = key
     if shelf.row(variant).kind is Kind.BASELINE:
@@ -95,14 +99,14 @@ def _judge_speed(
     if ratio is None:
         return _judge_alone(shelf, variant, case)
     found = estimates.comparisons.get(key)
-    decision = _decide(ratio, found, floor, adjusted)
+    decision = _decide(ratio, found, adjusted)
     numbers = {
         "rounds": float(ratio.rounds),
         "sets": float(ratio.sets),
         "df": ratio.df,
         "p": p_value(ratio),
-        "p_adjusted": adjusted,
-        "floor": math.expm1(UNMEASURED_FLOOR if floor is None else floor),
+        "p_adjusted": adjusted.differs if adjusted is not None else None,
+        "floor": _bar(found),
         "resolution": ratio.resolution,
         "within_sd": ratio.within_sd,
         "between_sd": ratio.between_sd,
@@ -116,14 +120,20 @@ def _judge_speed(
     )
 
 
-def _decide(ratio: RatioEstimate, found: Comparison | None, floor: float | None, adjusted: float | None) -> Decision:
+def _decide(ratio: RatioEstimate, found: Comparison | None, adjusted: Chances | None) -> Decision:
     return decide_status(
         ratio,
-        aa_floor=floor,
-        adjusted_p=adjusted,
+        aa_floor=found.limit if found is not None else None,
+        adjusted=adjusted,
         cycles=found.cycles if found is not None else None,
         conditions=_conditions(found, ratio),
     )
+
+
+def _bar(found: Comparison | None) -> float:
+    """What a claim must exceed, as ratio - 1."""
+    limit = found.limit if found is not None else None
+    return math.expm1(UNMEASURED_FLOOR if limit is None else limit)
 
 
 def _conditions(found: Comparison | None, ratio: RatioEstimate) -> Conditions:
@@ -172,38 +182,44 @@ def _failure_of(shelf: Shelf, variant: str, case: str) -> Failure | None:
     return arm.failure if arm is not None else None
 
 
-def _judge_over_baseline(
-    shelf: Shelf,
-    estimates: Estimates,
-    floors: Mapping[str, float],
-    gates: Mapping[Key, Verdict | None],
-    ratios: Mapping[Key, RatioEstimate | Failure | None],
-    verdicts: Mapping[Key, Verdict],
-) -> dict[Key, Verdict]:
-    """The verdicts of what stands on the baseline, with the speed-up over it and what may be claimed of that."""
-    keys = [key for key in verdicts if shelf.row(key[1]).kind in STACKED]
-    found = {key: over for key in keys if (over := over_baseline(shelf, estimates, key, gates)) is not None}
-    # a ratio that was judged as the one over the parent keeps its word
-    apart = {key: over.comparison.ratio for key, over in found.items() if over.comparison.ratio != ratios.get(key)}
-    adjusted = dict(zip(apart, holm([p_value(ratio) for ratio in apart.values()]), strict=True))
-    judged = {}
-    for key, over in found.items():
-        status, reason = verdicts[key].status, verdicts[key].reason
-        if key in apart:
-            decision = _decide(apart[key], over.comparison, floors.get(key[0]), adjusted[key])
-            status, reason = Status(decision.status), Reason(decision.reason)
-        judged[key] = msgspec.structs.replace(
-            verdicts[key],
-            over_baseline=to_interval(over.comparison.ratio),
-            chained=over.chained,
-            baseline_status=status,
-            baseline_reason=reason,
-        )
-    return judged
+def _add_over_baseline(verdict: Verdict, over: OverBaseline, adjusted: Chances | None) -> Verdict:
+    """The verdict with the speed-up over the baseline, and what may be claimed of that.
+
+    `adjusted`: None for a ratio that was judged as the one over the parent; it keeps its word.
+    """
+    status, reason = verdict.status, verdict.reason
+    if adjusted is not None:
+        decision = _decide(over.comparison.ratio, over.comparison, adjusted)
+        status, reason = Status(decision.status), Reason(decision.reason)
+    return msgspec.structs.replace(
+        verdict,
+        numbers=verdict.numbers | {"baseline_floor": _bar(over.comparison)},
+        over_baseline=to_interval(over.comparison.ratio),
+        chained=over.chained,
+        baseline_status=status,
+        baseline_reason=reason,
+    )
 
 
-def _claims(shelf: Shelf, key: Key) -> bool:
-    return shelf.row(key[1]).kind in CLAIMING
+def _find_claims(
+    shelf: Shelf, ratios: Mapping[Key, RatioEstimate | Failure | None], over: Mapping[Key, OverBaseline]
+) -> dict[Claim, RatioEstimate]:
+    """Every ratio that the report judges, once; a control's claims nothing."""
+    claims: dict[Claim, RatioEstimate] = {
+        (key, _kind(shelf, key)): ratio
+        for key, ratio in ratios.items()
+        if isinstance(ratio, RatioEstimate) and shelf.row(key[1]).kind in CLAIMING
+    }
+    claims |= {
+        (key, Against.BASELINE): found.comparison.ratio
+        for key, found in over.items()
+        if found.comparison.ratio != ratios.get(key)
+    }
+    return claims
+
+
+def _kind(shelf: Shelf, key: Key) -> Against:
+    return Against.PEER if shelf.row(key[1]).kind is Kind.PEER else Against.PARENT
 
 
 def _is_finite(ratio: RatioEstimate) -> bool:

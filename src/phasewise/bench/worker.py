@@ -28,12 +28,7 @@ Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None
 
 def main(read_fd: int, write_fd: int) -> None:
     """Serve commands until told to close, or until the other end is gone."""
-    die_with_parent()
-    # children of user code must not hold the pipes
-    os.set_inheritable(read_fd, False)
-    os.set_inheritable(write_fd, False)
-    channel = Channel(read_fd, write_fd)
-    sys.excepthook = make_hook(channel, sys.excepthook)
+    channel = open_channel(read_fd, write_fd)
     message = channel.receive()
     if message is not None and message["command"] == "import":
         # the slow part of a start, done while the processes of other arms do theirs
@@ -48,6 +43,17 @@ def main(read_fd: int, write_fd: int) -> None:
         channel.send({"answer": _call(**message)})
         return
     _serve_bench(channel, message)
+
+
+def open_channel(read_fd: int, write_fd: int) -> Channel:
+    """The channel to the process that started this one, which now ends with it, and tells it of an exception."""
+    die_with_parent()
+    # children of user code must not hold the pipes
+    os.set_inheritable(read_fd, False)
+    os.set_inheritable(write_fd, False)
+    channel = Channel(read_fd, write_fd)
+    sys.excepthook = _make_hook(channel, sys.excepthook)
+    return channel
 
 
 def _serve_bench(channel: Channel, opening: dict[str, Any]) -> None:
@@ -99,7 +105,7 @@ def die_with_parent() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def make_hook(channel: Channel, shown: Hook) -> Hook:
+def _make_hook(channel: Channel, shown: Hook) -> Hook:
     """An exception hook that tells the other end before the process goes."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

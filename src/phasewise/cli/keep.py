@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 import click
 
 from phasewise.cli.budget import DEADLINE, parse_duration
+from phasewise.cli.command_group import run_in_group
 from phasewise.cli.project import load_all, load_configuration, load_run, project_layout
 from phasewise.environment import POOL, name_gpus
 from phasewise.records.errors import PlanError, UserError
@@ -22,7 +22,7 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.lock import parse_gpus
 
 # reasons that may be gone the next time
-RETRIED = frozenset({Reason.CRASH, Reason.TIMEOUT, Reason.OUT_OF_MEMORY})
+RETRIED = frozenset({Reason.CRASH, Reason.KILLED, Reason.TIMEOUT, Reason.OUT_OF_MEMORY})
 # records of a variant that are made from a stage, itself included
 MADE_FROM = {
     "validate": ("validate", "measure", "profile", "export", "analyse"),
@@ -74,8 +74,7 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
         raise PlanError("Snakefile: none here nor beside the package's sources; call this in a project's top folder")
     # --resources takes all words up to the next option, so targets must not follow it
     command = [sys.executable, "-m", "snakemake", *extra, "--snakefile", str(snakefile), *arguments]
-    done = subprocess.run(command, env=environment, check=False)
-    raise click.exceptions.Exit(done.returncode)
+    raise click.exceptions.Exit(run_in_group(command, environment))
 
 
 def makes_run(name: str) -> bool:

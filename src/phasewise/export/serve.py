@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any
 
-from phasewise.bench.worker import die_with_parent
+from phasewise.bench.worker import open_channel
 from phasewise.model.workload import Unsupported
-from phasewise.workers.channel import Channel
-from phasewise.workers.failure import describe_exception
 
 
 def serve(handlers: Mapping[str, Callable[..., dict[str, Any]]], read_fd: int, write_fd: int) -> None:
     """Answer requests `{"command": name, ...}` over two pipes until one says "close" or the other end is gone.
 
-    An exception ends the process, after it has said why in one line.
+    What is not supported, and files that a script refuses, are answers too. An exception ends the process, after it has said why.
     """
-    die_with_parent()
-    # compilers that a library starts must not hold the pipes
-    os.set_inheritable(read_fd, False)
-    os.set_inheritable(write_fd, False)
-    channel = Channel(read_fd, write_fd)
-
-    def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        with contextlib.suppress(BrokenPipeError):
-            channel.send({"failed": describe_exception(error).message, "leaving": True})
-        sys.__excepthook__(kind, error, trace)
-
-    sys.excepthook = report_crash
+    channel = open_channel(read_fd, write_fd)
     while (request := channel.receive()) is not None and (command := request.pop("command")) != "close":
         try:
-            channel.send(handlers[command](**request))
+            answer = handlers[command](**request)
         except Unsupported as error:
-            channel.send({"unsupported": str(error)})
+            answer = {"unsupported": str(error)}
         # how a script refuses its files
         except SystemExit as error:
-            channel.send({"failed": str(error)})
+            answer = {"failed": str(error)}
+        channel.send({"answer": answer})

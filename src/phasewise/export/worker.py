@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any
 
 from phasewise.records.export import ExportStatus
-from phasewise.workers.failure import describe_timeout
-from phasewise.workers.process import Process
+from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.process import Process, receive_all
 
 
 class Refused(Exception):
@@ -45,19 +45,13 @@ class Worker:
         """The worker's answer.
 
         Raises:
-            Refused: UNSUPPORTED or SKIPPED as it says; FAILED if it crashed, was killed or ran out of time.
+            Refused: UNSUPPORTED or SKIPPED as it says; FAILED if it crashed, was killed or ran out of time, and then it is gone.
         """
         self._process.send(do, **request)
         try:
-            answer = self._process.channel.receive(self._timeout_s)
-        except TimeoutError:
-            self._process.kill()
-            raise Refused(ExportStatus.FAILED, describe_timeout(do, self._timeout_s).message) from None
-        if answer is None:
-            raise Refused(ExportStatus.FAILED, self._shorten(self._process.describe_death().message))
-        if answer.get("leaving"):
-            # `is_alive` must not be asked before it is gone
-            self._process.kill()
+            answer: dict[str, Any] = receive_all([self._process], do, self._timeout_s)[0]
+        except ProcessFailed as died:
+            raise Refused(ExportStatus.FAILED, self._shorten(died.failure.message)) from None
         for status in (ExportStatus.UNSUPPORTED, ExportStatus.FAILED, ExportStatus.SKIPPED):
             if status.value in answer:
                 raise Refused(status, self._shorten(answer[status.value]))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from phasewise.bench.worker import die_with_parent, make_hook
-from phasewise.workers.channel import Channel
+from phasewise.bench.worker import open_channel
 
 
 def serve(
@@ -18,11 +15,7 @@ def serve(
 
     An exception is told to the other end, and ends the process.
     """
-    die_with_parent()
-    os.set_inheritable(read_fd, False)
-    os.set_inheritable(write_fd, False)
-    channel = Channel(read_fd, write_fd)
-    sys.excepthook = make_hook(channel, sys.excepthook)
+    channel = open_channel(read_fd, write_fd)
     message = channel.receive()
     if message is None or message.pop("command") == "close":
         return

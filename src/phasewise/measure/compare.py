@@ -13,7 +13,7 @@ from typing import Any
 from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.progress import Progress, Silent
-from phasewise.measure.sampler import sample_case
+from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.measure.sampling import Tools
 from phasewise.model.ratios import dropped_share, estimate_speedup, find_arm, step_times
 from phasewise.records.errors import UserError
@@ -22,6 +22,7 @@ from phasewise.records.plan import Budget
 from phasewise.records.verdict import Reason
 from phasewise.stats import RatioEstimate, p50
 from phasewise.workers.arm import ArmProcesses, Launch, launch_function
+from phasewise.workers.failure import TRIES, repeat_if_killed
 
 Function = str | Callable[..., Any]
 
@@ -106,13 +107,18 @@ def compare(
         for name, function in functions.items()
     }
     reference, *others = functions
-    measured = sample_case(
-        "compare",
-        [Entrant(arm=name, variant=name, start=_starter(target)) for name, target in targets.items()],
-        [(reference, other) for other in others],
-        budget,
-        Tools(watch=watch_machine(device), progress=progress or Silent()),
-    )
+
+    def measure(number: int) -> CaseMeasurement:
+        return sample_case(
+            "compare",
+            [Entrant(arm=name, variant=name, start=_starter(target)) for name, target in targets.items()],
+            [(reference, other) for other in others],
+            budget,
+            Tools(watch=watch_machine(device), progress=progress or Silent()),
+            ends_if_killed=number + 1 < TRIES,
+        )
+
+    measured = repeat_if_killed(measure, was_killed)
     for arm in measured.arms:
         if arm.failure is not None and arm.failure.reason is Reason.BAD_PROGRAM:
             raise UserError(f"compare: {arm.arm}: {arm.failure.message}")

@@ -26,6 +26,7 @@ from phasewise.records.measure import CaseMeasurement, Sample
 from phasewise.records.plan import Budget
 from phasewise.stats import Continue, RatioEstimate, Stop, StopRules, decide_next, estimate_ratio
 from phasewise.stats import Progress as Standing
+from phasewise.workers.failure import is_kill
 
 # the fewest rounds that have a spread
 LEAST_ROUNDS = 2
@@ -51,13 +52,14 @@ def sample_case(
     tools: Tools,
     *,
     ahead: bool = False,
+    ends_if_killed: bool = False,
 ) -> CaseMeasurement:
     """Measure all `entrants` in the same rounds until the ratio of each of `pairs` (slower, faster) is precise.
 
     An arm that fails is out, with its failure on record; the others go on. Without a pair left the rest are timed alone.
-    With `ahead`, the processes of all sets fit on the device at once.
+    With `ahead`, the processes of all sets fit on the device at once. `ends_if_killed`: one that was killed ends it for all.
     """
-    sampling = begin_sampling(case, entrants, budget, tools, ahead=ahead)
+    sampling = begin_sampling(case, entrants, budget, tools, ahead=ahead, ends_if_killed=ends_if_killed)
     began = tools.now()
     try:
         stopped = _sample(sampling, pairs)
@@ -67,6 +69,11 @@ def sample_case(
     seconds = tools.now() - began
     tools.progress.done(_describe(sampling, _estimate(sampling, pairs, None), f"stopped: {stopped}, {seconds:.0f} s"))
     return msgspec.structs.replace(sampling.snapshot(stopped), seconds=seconds)
+
+
+def was_killed(found: CaseMeasurement) -> bool:
+    """Whether a process of it was killed from outside, so that it tells nothing of the program."""
+    return any(map(is_kill, (arm.failure for arm in found.arms)))
 
 
 def _sample(sampling: Sampling, pairs: Sequence[Pair]) -> str:
@@ -123,7 +130,7 @@ def _run_together(sampling: Sampling, wanted: int) -> bool:
     """Interleaved rounds; True if the arms turned out not to fit together."""
     try:
         for _ in range(wanted):
-            if not sampling.drivers:
+            if not sampling.drivers or (sampling.ends_if_killed and sampling.was_killed):
                 return False
             run_round(sampling)
             sampling.tools.progress.update(_describe(sampling, [], ""))
@@ -215,7 +222,12 @@ def _open_pairs(sampling: Sampling, pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _is_over(sampling: Sampling, pairs: Sequence[Pair]) -> bool:
-    """Whether all that was to be compared has failed; without pairs, whether any arm is left."""
+    """Whether all that was to be compared has failed; without pairs, whether any arm is left.
+
+    A comparison that is made again if a process was killed ends with the first of them.
+    """
+    if sampling.ends_if_killed and sampling.was_killed:
+        return True
     subjects = {faster for _, faster in pairs} or set(sampling.logs)
     return not any(sampling.logs[arm].takes_part for arm in subjects)
 

@@ -18,7 +18,7 @@ from phasewise.measure.warmup import settling_steps
 from phasewise.records.measure import CaseMeasurement, Round, Sample, Window
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Failure, Reason
-from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.failure import ProcessFailed, is_kill
 
 # single steps take about this long together: 200 of them give a 99th percentile two samples beyond it
 SINGLES_S = 2.0
@@ -60,6 +60,8 @@ class Sampling:
     together: bool
     # the processes of all sets fit on the device at once
     ahead: bool = False
+    # over as soon as a process was killed from outside: it will be made again
+    ends_if_killed: bool = False
     rounds: list[Round] = field(default_factory=list)
     processes: Processes = field(default_factory=Processes)
     # of the newest process set; -1 before the first
@@ -92,6 +94,11 @@ class Sampling:
         """Those that take part, as they were found warm."""
         return [log.warmed for log in self.logs.values() if log.takes_part and log.warmed is not None]
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether a process was killed from outside."""
+        return any(map(is_kill, (log.failure for log in self.logs.values())))
+
     def snapshot(self, stopped: str = "") -> CaseMeasurement:
         """The comparison as far as it has come."""
         return CaseMeasurement(
@@ -112,7 +119,13 @@ class Sampling:
 
 
 def begin_sampling(
-    case: str, entrants: Sequence[Entrant], budget: Budget, tools: Tools, *, ahead: bool = False
+    case: str,
+    entrants: Sequence[Entrant],
+    budget: Budget,
+    tools: Tools,
+    *,
+    ahead: bool = False,
+    ends_if_killed: bool = False,
 ) -> Sampling:
     """Nothing is started yet. Two process groups never live at once."""
     groups = sum(entrant.ranks > 1 for entrant in entrants)
@@ -124,6 +137,7 @@ def begin_sampling(
         rng=random.Random(tools.seed),
         together=groups < 2,
         ahead=ahead and not groups,
+        ends_if_killed=ends_if_killed,
     )
 
 

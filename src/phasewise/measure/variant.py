@@ -6,6 +6,7 @@ import tempfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import start_ahead
 from phasewise.measure.progress import Progress, to_stderr
-from phasewise.measure.sampler import sample_case
+from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.measure.sampling import Tools
 from phasewise.measure.scale import measure_scale
 from phasewise.model.freshness import Closure
@@ -26,6 +27,7 @@ from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.verdict import Failure, Reason
 from phasewise.store import digest
 from phasewise.workers.arm import ArmProcesses, launch_case
+from phasewise.workers.failure import TRIES, repeat_if_killed
 
 # processes that import before anything is timed
 AHEAD_A_CORE = 2
@@ -59,27 +61,28 @@ def measure_variant(
         if refused[case.case] is None and not case.baseline_at
     }
     with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches:
-        comparisons = {
-            case.case: [
-                make_entrant(arm, case, root, budget_from=plan, caches=Path(caches) / case.case)
-                for arm in arms[case.case]
-            ]
-            for case in plan.cases
-            if case.case in arms
-        }
+
+        def make_entrants(case: PlannedCase, number: int) -> list[Entrant]:
+            # each try compiles into empty caches
+            folder = Path(caches) / f"{case.case}-{number}"
+            return [make_entrant(arm, case, root, budget_from=plan, caches=folder) for arm in arms.get(case.case, ())]
+
+        comparisons = {case.case: make_entrants(case, 0) for case in plan.cases if case.case in arms}
         with start_ahead(comparisons, sets, AHEAD_A_CORE * count_cores()) as started:
-            cases = tuple(
-                _measure_case(
+
+            def measure(case: PlannedCase, number: int) -> CaseMeasurement:
+                return _measure_case(
                     plan,
                     case,
                     refused[case.case],
-                    started.get(case.case, ()),
+                    make_entrants(case, number) if number else started.get(case.case, ()),
                     root,
                     progress,
                     ahead=fit_at_once(arms.get(case.case, ()), case, validations, sets, gpu_memory_bytes),
+                    ends_if_killed=number + 1 < TRIES,
                 )
-                for case in plan.cases
-            )
+
+            cases = tuple(repeat_if_killed(partial(measure, case), was_killed) for case in plan.cases)
     return Measurement(
         workload=plan.workload,
         run=plan.run,
@@ -113,6 +116,7 @@ def _measure_case(
     progress: Progress,
     *,
     ahead: bool,
+    ends_if_killed: bool,
 ) -> CaseMeasurement:
     if refused is not None:
         return CaseMeasurement(case=case.case, arms=(), skipped=refused)
@@ -128,7 +132,7 @@ def _measure_case(
         smaller = "the baseline is measured at smaller shapes only; an A/A control would take too long"
         return CaseMeasurement(case=case.case, arms=(), skipped=Failure(reason=Reason.OVER_BUDGET, message=smaller))
     pairs = [("parent", "variant")] if any(entrant.arm == "parent" for entrant in entrants) else []
-    found = sample_case(case.case, entrants, pairs, plan.budget, tools, ahead=ahead)
+    found = sample_case(case.case, entrants, pairs, plan.budget, tools, ahead=ahead, ends_if_killed=ends_if_killed)
     if plan.kind is Kind.CONTROL and any(_is_spared(arm, found) for arm in found.arms):
         return CaseMeasurement(case=case.case, arms=(), seconds=found.seconds, skipped=too_slow_to_repeat(plan))
     return found
@@ -168,7 +172,7 @@ def empty_caches(folder: Path) -> dict[str, str]:
 
 
 def _is_spared(arm: Arm, found: CaseMeasurement) -> bool:
-    """Whether an arm was left out for being slow; one whose twin failed has nothing to run beside."""
+    """Whether the arm was left out for being slow, and not because the other arm failed."""
     if any(other.failure is not None for other in found.arms):
         return False
     took_part = any(sample.arm == arm.arm for taken in found.rounds for sample in taken.samples)

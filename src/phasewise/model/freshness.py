@@ -12,7 +12,8 @@ import msgspec
 from phasewise.model.discover import load_module, load_workload, make_importable, program_name
 from phasewise.model.layout import Layout
 from phasewise.model.sources import add_named_files, follow_imports, hash_files, name_files, name_module
-from phasewise.records.plan import RunPlan
+from phasewise.records.errors import PlanError
+from phasewise.records.plan import Kind, RunPlan, StoryVariant
 
 # beside the program module, where they exist
 SIBLINGS = ("checks", "peers")
@@ -69,6 +70,12 @@ class Stamp(msgspec.Struct):
     loaded: dict[str, str] | None = None
 
 
+class Lineage(msgspec.Struct):
+    """What a variant's plan says of what it is built on."""
+
+    ancestors: tuple[str, ...] = ()
+
+
 def read_stamp(path: Path) -> Stamp | None:
     """The stamp of the record at `path`; None where there is none that can be read."""
     try:
@@ -81,7 +88,7 @@ def read_stamp(path: Path) -> Stamp | None:
 class Standing:
     """How the records of a run stand to today's files."""
 
-    # by variant that has records: files that it or an ancestor loaded and that have changed since; None = not known
+    # by variant that has records: files that it or an ancestor loaded, and phases, that have changed since; None = not known
     changed: Mapping[str, tuple[str, ...] | None]
     # commits that the records were made at
     commits: tuple[str, ...]
@@ -97,11 +104,12 @@ class Standing:
 
 
 def judge_run(run: RunPlan, root: Path) -> Standing:
-    """Compare what the run's processes loaded with the files as they are; nothing is imported.
+    """Compare what the run's processes loaded with the files as they are, and its phases with those that are declared now.
 
     A variant is measured beside its parent, so it stands no better than its ancestors.
     """
     make_importable(run.source, root)
+    replanned = _list_replanned(run, root)
     own: dict[str, tuple[str, ...] | None] = {}
     commits: set[str] = set()
     for row in run.variants:
@@ -109,13 +117,47 @@ def judge_run(run: RunPlan, root: Path) -> Standing:
         stamps = [stamp for name in RECORDS if (stamp := read_stamp(folder / name)) is not None]
         commits |= {stamp.commit for stamp in stamps}
         if stamps:
-            own[row.variant] = _join(None if one.loaded is None else list_changed(one.loaded) for one in stamps)
+            own[row.variant] = _join(
+                (
+                    replanned.get(row.variant, ()),
+                    *(None if one.loaded is None else list_changed(one.loaded) for one in stamps),
+                )
+            )
     changed = {
-        row.variant: _join(own[name] for name in (row.variant, *row.ancestors) if name in own)
+        row.variant: _join(own[name] for name in (row.variant, *_list_ancestors(row, run, root)) if name in own)
         for row in run.variants
         if row.variant in own
     }
     return Standing(changed=changed, commits=tuple(sorted(commits)))
+
+
+def _list_ancestors(row: StoryVariant, run: RunPlan, root: Path) -> tuple[str, ...]:
+    """In any case of the variant; the story tells those of its first."""
+    try:
+        plan = (Layout(root).records(run.workload, run.run, row.variant) / "plan.json").read_bytes()
+        return (*row.ancestors, *msgspec.json.decode(plan, type=Lineage).ancestors)
+    except (OSError, msgspec.DecodeError):
+        return row.ancestors
+
+
+def _list_replanned(run: RunPlan, root: Path) -> dict[str, tuple[str, ...]]:
+    """Variants of phases that are declared otherwise now: other switches, kept or no longer kept."""
+    try:
+        declared = {phase.name: phase for phase in load_workload(run.source, root).phases}
+    except PlanError:
+        # then its files are not there either
+        return {}
+    defaults = {row.variant: row.switches for row in run.variants if row.kind is Kind.BASELINE}
+    rows = {row.variant: {**next(iter(defaults.values()), {}), **row.switches} for row in run.variants}
+    found: dict[str, tuple[str, ...]] = {}
+    for told in run.phases:
+        phase = declared.get(told.phase)
+        same = phase is not None and told.kept == (phase.keep and phase.must is None)
+        if phase is not None and told.variant in rows:
+            same = same and all(rows[told.variant].get(name, value) == value for name, value in phase.sets.items())
+        if not same:
+            found[told.variant] = (f"phase {told.phase}",)
+    return found
 
 
 def _join(parts: Iterable[Iterable[str] | None]) -> tuple[str, ...] | None:

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 
 from phasewise.model.workload import Needs
 from phasewise.records.machine import Machine
+
+# device name of a machine on record, for which plans are made instead of this one
+MACHINE = "PHASEWISE_MACHINE"
+# what to import -> the package whose version every record of a machine tells, if it has it
+RECORDED = {
+    "torch": "torch",
+    "triton": "triton",
+    "numpy": "numpy",
+    "cupy": "cupy-cuda13x",
+    "jax": "jax",
+    "onnxruntime": "onnxruntime",
+    "torch_tb_profiler": "torch-tb-profiler",
+}
 
 
 def unmet(needs: Needs, machine: Machine) -> str | None:
@@ -25,6 +39,17 @@ def unmet_but_fallback(needs: Needs, machine: Machine) -> str | None:
         have = "none" if machine.capability is None else ".".join(map(str, machine.capability))
         return f"needs compute capability {'.'.join(map(str, needs.capability))}, this machine has {have}"
     for module in needs.modules:
-        if importlib.util.find_spec(module) is None:
+        if not has_module(module, machine):
             return f"needs the package {module} (pip install {module})"
     return None
+
+
+def has_module(module: str, machine: Machine) -> bool:
+    """Whether `module` can be imported on `machine`: this one's own Python is asked, of one on record only what the record tells.
+
+    That is which of `RECORDED` it has. Of any other module no record tells, and it is taken to be there, as it was for who made
+    the record: a phase or a peer that then fails over there is seen, one that was left out is not.
+    """
+    if not os.environ.get(MACHINE):
+        return importlib.util.find_spec(module) is not None
+    return module not in RECORDED or RECORDED[module] in machine.versions

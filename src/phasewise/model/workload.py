@@ -142,6 +142,8 @@ class Target:
     unit: str = ""
     # for numbers that a check returns: which way is better
     better: Literal["higher", "lower", ""] = ""
+    # why what is measured is not what the target means; it is then neither reached nor missed, whatever the number
+    disowned: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from phasewise.plan.split import split_plan
 from phasewise.records.errors import UserError
 from phasewise.records.plan import Kind, VariantPlan
 from phasewise.store import digest
+from phasewise.workers.lock_file import LockFile
 
 Inputs = dict[str, Any]
 
@@ -186,18 +185,16 @@ def _records_of(plan: VariantPlan) -> list[str]:
     return names
 
 
-def hold_lock(root: Path) -> int:
-    """Keep other runs out of this project until the process ends, however it ends; returns the open file.
+def lock_project(root: Path) -> LockFile:
+    """Keep other runs out of this project until the process ends, however it ends, or the file is closed.
 
     Raises:
         UserError: another run is at work in this folder.
     """
     folder = root / ".snakemake"
     folder.mkdir(exist_ok=True)
-    handle = os.open(folder / "phasewise.lock", os.O_CREAT | os.O_RDWR, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise UserError("another run is at work in this folder; wait until it ends, or stop it") from None
-    return handle
+    file = LockFile(folder / "phasewise.lock")
+    if not file.try_lock():
+        file.close()
+        raise UserError("another run is at work in this folder; wait until it ends, or stop it")
+    return file

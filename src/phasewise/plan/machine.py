@@ -7,12 +7,11 @@ import re
 
 from phasewise.environment import detect
 from phasewise.model.layout import Layout
+from phasewise.model.needs import MACHINE
 from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
 from phasewise.store import read
 
-# device name of a machine on record
-MACHINE = "PHASEWISE_MACHINE"
 DEVICE_NAME = re.compile(r"[a-z0-9]+")
 
 

@@ -121,6 +121,7 @@ def _tell_target(
         better=better,
         unit=target.unit or unit,
         size=_largest_size(workload.cases[case]) if is_of_size else "",
+        disowned=target.disowned,
     )
 
 

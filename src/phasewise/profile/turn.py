@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from phasewise.workers.lock_file import LockFile
+
+POLL_S = 0.05
 
 
 @contextlib.contextmanager
 def take_turn(path: Path | None) -> Iterator[None]:
-    """Wait until no other process or thread holds the file at `path`, then keep it; without a path there is no other."""
+    """Wait until no other process or thread locks the file at `path`, then lock it; without a path there is no other."""
     if path is None:
         yield
         return
-    # to read, since it may be another user's
-    with path.open("rb") as file:
-        # gone with the process, however it ends
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with contextlib.closing(LockFile(path)) as file:
+        while not file.try_lock():
+            time.sleep(POLL_S)
         yield

@@ -170,6 +170,8 @@ class PlannedTarget(Record, frozen=True, kw_only=True):
     unit: str = ""
     # the size that the bound is meant for, where it means nothing at another; "" = any
     size: str = ""
+    # why the study does not count what is measured as this target; "" = it counts
+    disowned: str = ""
 
 
 class StoryPhase(Record, frozen=True, kw_only=True):

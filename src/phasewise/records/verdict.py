@@ -28,7 +28,11 @@ class Reason(StrEnum):
     INTERVAL_CLEARS_FLOOR = "interval-clears-floor"
     WITHIN_ONE_PERCENT = "within-one-percent"
     FEW_ROUNDS = "few-rounds"
+    # one set of processes, and less than it may claim
+    ONE_SET = "one-set"
     BELOW_FLOOR = "below-aa-floor"
+    # a claim if it were the only comparison of the report
+    MULTIPLICITY = "multiplicity"
     THROTTLED = "throttled"
     NEIGHBOUR = "neighbour"
     BIMODAL = "bimodal"
@@ -43,6 +47,8 @@ class Reason(StrEnum):
     OTHER_MACHINE = "other-machine"
     OUT_OF_MEMORY = "oom"
     CRASH = "crash"
+    # from outside, for no reason that the kernel tells
+    KILLED = "killed"
     TIMEOUT = "timeout"
     BAD_PROGRAM = "bad-program"
     NEEDS = "needs-unmet"
@@ -56,12 +62,17 @@ class Reason(StrEnum):
 
 
 class Level(StrEnum):
-    """The highest target whose bound an interval reaches."""
+    """The highest target whose bound an interval reaches, or what stands against the lowest."""
 
     STRETCH = "stretch"
     TARGET = "target"
     MINIMUM = "minimum"
+    # the study says that what is measured is not what the target means: neither reached nor missed
+    DISOWNED = "disowned"
+    # the interval straddles the lowest bound
+    UNDECIDED = "undecided"
     MISSED = "missed"
+    # there is no value
     NONE = "none"
 
 

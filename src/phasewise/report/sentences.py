@@ -36,11 +36,12 @@ OUTCOME_TONES: dict[Outcome, Tone] = {
 
 LEVEL_WORDS: dict[Level, str] = {
     Level.STRETCH: "stretch goal reached", Level.TARGET: "target reached", Level.MINIMUM: "minimum reached",
-    Level.MISSED: "missed", Level.NONE: "–",
+    Level.UNDECIDED: "undecided", Level.DISOWNED: "disowned", Level.MISSED: "missed", Level.NONE: "–",
 }  # fmt: skip
 
 LEVEL_TONES: dict[Level, Tone] = {
-    Level.STRETCH: "good", Level.TARGET: "good", Level.MINIMUM: "warn", Level.MISSED: "bad", Level.NONE: "muted",
+    Level.STRETCH: "good", Level.TARGET: "good", Level.MINIMUM: "warn",
+    Level.UNDECIDED: "warn", Level.DISOWNED: "muted", Level.MISSED: "bad", Level.NONE: "muted",
 }  # fmt: skip
 
 RISK_TONES: dict[str, Tone] = {
@@ -49,10 +50,12 @@ RISK_TONES: dict[str, Tone] = {
 
 # one clause a reason; it follows the status, after a colon
 REASONS: dict[Reason, str] = {
-    Reason.INTERVAL_CLEARS_FLOOR: "the interval clears the floor of the A/A control",
+    Reason.INTERVAL_CLEARS_FLOOR: "the interval leaves out 1 and the estimate clears the noise limit of the A/A controls",
     Reason.WITHIN_ONE_PERCENT: "the whole interval lies within 1\u00a0% of no change",
     Reason.FEW_ROUNDS: "too few rounds count for an interval that could be trusted",
-    Reason.BELOW_FLOOR: "the difference does not clear the floor of the A/A control",
+    Reason.ONE_SET: "one set of processes claims nothing below 3×, since fresh ones may differ by as much",
+    Reason.BELOW_FLOOR: "the difference does not clear the noise limit of the A/A controls",
+    Reason.MULTIPLICITY: "alone it would be a claim, but among so many comparisons one like it comes up by chance",
     Reason.THROTTLED: "the device throttled while it was measured",
     Reason.NEIGHBOUR: "other processes were busy on this machine",
     Reason.BIMODAL: "the ratios fall into two groups",
@@ -66,6 +69,7 @@ REASONS: dict[Reason, str] = {
     Reason.OTHER_MACHINE: "its records come from another machine, and ratios across machines are not chained",
     Reason.OUT_OF_MEMORY: "it ran out of memory",
     Reason.CRASH: "its process died",
+    Reason.KILLED: "its process was killed from outside, which says nothing of the program",
     Reason.TIMEOUT: "it did not answer within the time allowed",
     Reason.BAD_PROGRAM: "the program broke its contract",
     Reason.NEEDS: "this machine does not have what it needs",
@@ -257,13 +261,14 @@ def no_claim(case: CaseResult) -> str:
         return f"Not a gain: {REASONS[case.stack_reason]}."
     if case.stack_status is None:
         return "Not a claim: the analysis on record did not hold it against the A/A control."
-    control = case.control or case.baseline_control
-    if case.stack_reason is not Reason.BELOW_FLOOR:
-        why = REASONS[case.stack_reason]
-    elif control is None or control.floor is None:
-        why = "without an A/A control only a difference of over 10\u00a0% is one"
-    else:
-        why = f"the A/A control of this case differs by up to {show.percent(control.floor)}"
+    why = REASONS[case.stack_reason]
+    if case.stack_reason is Reason.BELOW_FLOOR:
+        end = next((row for row in case.rows if row.variant == case.stack), None)
+        limit = end.verdict.numbers.get("baseline_floor") if end is not None else None
+        if case.control is None and case.baseline_control is None:
+            why = "without an A/A control only a difference of over 10\u00a0% is one"
+        elif limit is not None:
+            why = f"A/A controls as noisy as it differ by up to {show.percent(limit)}"
     return f"Not a claim: {why}."
 
 

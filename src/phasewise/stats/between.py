@@ -34,6 +34,8 @@ UNLIKE_LEVEL = 0.10
 # the pool may not use one comparison: Cochran's level for the whole run; leaving out large variances any sooner would
 # bias the pool low (at 10 % each, nine like comparisons of three sets had 8 % misses instead of 5 %)
 OUTLIER_LEVEL = 0.05
+# scatters of two comparisons differ with this chance at most where they are alike
+ODD_SCATTER = 0.05
 # rounds are as noisy as others where a set's standard error is so many times theirs at most, or they are of it
 LIKE_ROUNDS = 3.0
 
@@ -120,6 +122,18 @@ def pool_set_levels(levels: Sequence[SetLevel]) -> BetweenVariance | None:
 def is_like(own: SetLevel, between: BetweenVariance) -> bool:
     """Whether a comparison's sets scatter no more than the pool and its own rounds explain, by a one-sided F test."""
     return own.sets == 1 or _p_larger(own, between) >= UNLIKE_LEVEL
+
+
+def is_noise_like(one: SetLevel, other: SetLevel) -> bool:
+    """Whether two comparisons are as noisy as each other: in their rounds, and from set to set by a two-sided F test."""
+    if not _is_as_noisy(one, other):
+        return False
+    if one.sets == 1 or other.sets == 1:
+        return True
+    small, large = sorted((one, other), key=lambda level: level.scatter)
+    if small.scatter == 0.0:
+        return large.scatter == 0.0
+    return 2.0 * float(fdtrc(large.sets - 1, small.sets - 1, large.scatter / small.scatter)) >= ODD_SCATTER
 
 
 def _is_as_noisy(level: SetLevel, own: SetLevel) -> bool:

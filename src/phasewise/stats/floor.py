@@ -1,4 +1,4 @@
-"""The A/A floor: how large an effect this machine pretends when both arms are the same."""
+"""The noise limit: how large an effect this machine pretends when both arms are the same."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from phasewise.stats.between import SetLevel, is_noise_like
 from phasewise.stats.ratio import RatioEstimate, t_quantile
 from phasewise.stats.special import fdtrc
 
@@ -35,6 +36,16 @@ def aa_floor(controls: Sequence[RatioEstimate], *, level: float = 0.95) -> float
         return math.inf
     chance = fdtrc(len(controls), min(ratio.df for ratio in controls), (seen / stated) ** 2)
     return width * seen / stated if chance < 1.0 - level else width
+
+
+def noise_limit(own: SetLevel, controls: Sequence[tuple[SetLevel, RatioEstimate]]) -> float | None:
+    """The log-ratio that a claim of a comparison with these sets must clear, by the controls that are as noisy as it.
+
+    0 where none is: what another noise pretends says nothing of it, and its own interval holds. None without a control.
+    """
+    known = [(level, ratio) for level, ratio in controls if math.isfinite(ratio.standard_error)]
+    like = [ratio for level, ratio in known if is_noise_like(own, level)]
+    return aa_floor(like) if like else 0.0 if known else None
 
 
 def _root_mean_square(values: Sequence[float]) -> float:

@@ -93,13 +93,6 @@ def make_estimate(
     )
 
 
-def log_bounds_at(ratio: RatioEstimate, level: float) -> tuple[float, float]:
-    """The interval of the log-ratio at another level, the looks paid for in the same proportion."""
-    spent = ratio.spent * (1.0 - level) / (1.0 - ratio.level)
-    half_width = t_quantile(spent, ratio.df) * ratio.standard_error
-    return ratio.log_estimate - half_width, ratio.log_estimate + half_width
-
-
 def p_value(ratio: RatioEstimate) -> float:
     """Two-sided p of "no difference"; below 1 - level exactly where the interval leaves out 1."""
     if math.isinf(ratio.standard_error):
@@ -108,6 +101,20 @@ def p_value(ratio: RatioEstimate) -> float:
         return 1.0 if ratio.log_estimate == 0.0 else 0.0
     tail = 2.0 * stdtr(ratio.df, -abs(ratio.log_estimate) / ratio.standard_error)
     return min(1.0, float(tail) * (1.0 - ratio.level) / ratio.spent)
+
+
+def p_beyond(ratio: RatioEstimate, margin: float) -> float:
+    """One-sided p of "the log-ratio is `margin` or more from 0", looks paid for: the larger of two tests.
+
+    Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680.
+    """
+    room = margin - abs(ratio.log_estimate)
+    if math.isinf(ratio.standard_error):
+        return 1.0
+    if ratio.standard_error == 0.0:
+        return 0.0 if room > 0.0 else 1.0
+    tail = float(stdtr(ratio.df, -room / ratio.standard_error))
+    return min(1.0, tail * (1.0 - ratio.level) / ratio.spent)
 
 
 def t_quantile(spent: float, df: float) -> float:

@@ -6,12 +6,14 @@ Used by the tests for false alarms, and by the documentation for its table of po
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import signal
 
 from phasewise.stats.between import pool_set_levels, summarise_sets
+from phasewise.stats.chances import SAME_MARGIN, adjust_chances
 from phasewise.stats.floor import aa_floor
 from phasewise.stats.looks import StopRules
 from phasewise.stats.ratio import RatioEstimate
@@ -116,6 +118,32 @@ def simulate_run(
     return [combine_sets(centres, between=between, rules=rules) for centres in measured]
 
 
+def simulate_report(
+    rng: np.random.Generator,
+    *,
+    gains: Sequence[Sequence[float]],
+    rules: StopRules,
+    controls: int = 1,
+    noise: Noise | None = None,
+    pooled: bool = True,
+) -> list[list[tuple[RatioEstimate, StatusName]]]:
+    """The families of a report, whose comparisons have these true `gains`, with what each is called.
+
+    It also measures `controls` A/A comparisons, which set the noise limit and enter the pool like the others; without
+    any there is no limit, and the corrected p-values alone decide.
+    """
+    aa = [simulate_comparison(rng, rules=rules, noise=noise) for _ in range(controls)]
+    measured = [[simulate_comparison(rng, rules=rules, gain=gain, noise=noise) for gain in family] for family in gains]
+    every = [*aa, *(centres for family in measured for centres in family)]
+    between = pool_set_levels([summarise_sets(centres) for centres in every]) if pooled else None
+    floor = aa_floor([combine_sets(centres, between=between, rules=rules) for centres in aa]) if aa else 0.0
+    ratios = [[combine_sets(centres, between=between, rules=rules) for centres in family] for family in measured]
+    return [
+        [(ratio, decide_status(ratio, aa_floor=floor, adjusted=p).status) for ratio, p in zip(*family, strict=True)]
+        for family in zip(ratios, adjust_chances(ratios), strict=True)
+    ]
+
+
 def simulate_power(
     *,
     gain: float,
@@ -129,20 +157,17 @@ def simulate_power(
 ) -> Power:
     """How often a true gain (0.01: 1 %; 0: false alarms) gets which status, in runs of so many comparisons.
 
-    Each run also measures `controls` A/A comparisons, which set the floor and enter the pool like the others.
-    For a fixed amount of data let `rules` have equal bounds.
+    The comparisons of a run are one family, corrected for each other. For a fixed amount of data let `rules` have
+    equal bounds.
     """
     rng = np.random.default_rng(seed)
-    estimates: list[RatioEstimate] = []
-    statuses: list[StatusName] = []
-    for _ in range(runs):
-        aa = [simulate_comparison(rng, rules=rules, noise=noise) for _ in range(controls)]
-        measured = [simulate_comparison(rng, rules=rules, gain=gain, noise=noise) for _ in range(comparisons)]
-        between = pool_set_levels([summarise_sets(centres) for centres in aa + measured]) if pooled else None
-        floor = aa_floor([combine_sets(centres, between=between, rules=rules) for centres in aa])
-        ratios = [combine_sets(centres, between=between, rules=rules) for centres in measured]
-        estimates += ratios
-        statuses += [decide_status(ratio, aa_floor=floor).status for ratio in ratios]
+    gains = [[gain] * comparisons]
+    reports = [
+        simulate_report(rng, gains=gains, rules=rules, controls=controls, noise=noise, pooled=pooled)
+        for _ in range(runs)
+    ]
+    estimates = [ratio for report in reports for ratio, _ in report[0]]
+    statuses = [status for report in reports for _, status in report[0]]
     return Power(
         gain=gain,
         comparisons=len(estimates),
@@ -154,6 +179,37 @@ def simulate_power(
         half_width=float(np.median([ratio.half_width for ratio in estimates])),
         resolution=float(np.median([ratio.resolution for ratio in estimates])),
     )
+
+
+def false_reports(
+    *,
+    gains: Sequence[Sequence[float]],
+    rules: StopRules,
+    runs: int,
+    noise: Noise | None = None,
+    seed: int = 0,
+    pooled: bool = True,
+) -> float:
+    """Share of reports with a false claim, no noise limit helping.
+
+    False are FASTER and SLOWER at a gain of 0, the wrong one of the two, and SAME at `SAME_MARGIN` or more.
+    """
+    rng = np.random.default_rng(seed)
+    wrong = 0
+    for _ in range(runs):
+        report = simulate_report(rng, gains=gains, rules=rules, controls=0, noise=noise, pooled=pooled)
+        wrong += any(
+            _is_false(status, gain)
+            for family, truths in zip(report, gains, strict=True)
+            for (_, status), gain in zip(family, truths, strict=True)
+        )
+    return wrong / runs
+
+
+def _is_false(status: StatusName, gain: float) -> bool:
+    if status == "SAME":
+        return abs(math.log1p(gain)) >= math.log1p(SAME_MARGIN)
+    return (status == "FASTER" and gain <= 0.0) or (status == "SLOWER" and gain >= 0.0)
 
 
 def _drift(rng: np.random.Generator, series: int, blocks: int, noise: Noise) -> np.ndarray:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from phasewise.stats.bimodal import Modes
+from phasewise.stats.chances import SAME_MARGIN, Chances, find_chances
 from phasewise.stats.floor import UNMEASURED_FLOOR
-from phasewise.stats.ratio import RatioEstimate, log_bounds_at, p_value
+from phasewise.stats.ratio import RatioEstimate
 
 # statuses and reason codes are spelt as in phasewise.records.verdict
 StatusName = Literal["FASTER", "SAME", "SLOWER", "INCONCLUSIVE"]
@@ -16,16 +17,18 @@ ReasonName = Literal[
     "interval-clears-floor",
     "within-one-percent",
     "few-rounds",
+    "one-set",
     "process-spread",
     "below-aa-floor",
+    "multiplicity",
     "throttled",
     "neighbour",
     "bimodal",
     "clock",
 ]
 
-# equivalent means within 1 % either way
-SAME_MARGIN = 0.01
+# what one set of processes alone may claim: launch-bound processes were up to twice as slow as their twins, whole
+LEAST_OF_ONE_SET = 3.0
 # with more rounds dropped than this the machine was not itself
 MOST_DROPPED = 0.20
 
@@ -53,16 +56,16 @@ def decide_status(
     estimate: RatioEstimate,
     *,
     aa_floor: float | None,
-    adjusted_p: float | None = None,
+    adjusted: Chances | None = None,
     cycles: RatioEstimate | None = None,
     conditions: Conditions | None = None,
 ) -> Decision:
     """The status of one comparison.
 
     `aa_floor`: from `floor.aa_floor`, a log-ratio; 0 to judge a control itself; None where the run has no A/A
-    control, and then only effects over 10 % can be claimed. `adjusted_p`: the comparison's p-value after Holm, if
-    the report makes several. `cycles`: the same comparison in time times SM clock; a status that it does not share
-    may be the boost clock's doing.
+    control, and then only effects over 10 % can be claimed. `adjusted`: from `adjust_chances`, if the report makes
+    several comparisons. A single set of processes claims nothing under `LEAST_OF_ONE_SET` either way. `cycles`: the same comparison in time times SM clock; a status that it does not share may be
+    the boost clock's doing.
     """
     conditions = conditions or Conditions()
     if conditions.has_neighbour:
@@ -70,34 +73,47 @@ def decide_status(
     if conditions.dropped_share > MOST_DROPPED:
         return _inconclusive("throttled")
     floor = UNMEASURED_FLOOR if aa_floor is None else aa_floor
-    decision = _decide_from_interval(estimate, floor, adjusted_p)
+    decision = _decide_among(estimate, floor, adjusted)
+    if decision.status != "INCONCLUSIVE" and estimate.sets == 1 and _least(estimate) < math.log(LEAST_OF_ONE_SET):
+        return _inconclusive("one-set")
     if conditions.modes is not None and not _holds_in_both(decision, conditions.modes, floor):
         return _inconclusive("bimodal")
     if cycles is not None and decision.status != "INCONCLUSIVE":
-        in_cycles = _decide_from_interval(cycles, floor, adjusted_p=None)
+        in_cycles = _decide(cycles, floor, find_chances(cycles))
         if in_cycles.status != decision.status:
             return _inconclusive("clock")
     return decision
 
 
-def _decide_from_interval(ratio: RatioEstimate, floor: float, adjusted_p: float | None) -> Decision:
-    """A claim needs an interval without 1, a p-value that survives Holm, and an estimate above the floor.
+def _decide_among(ratio: RatioEstimate, floor: float, adjusted: Chances | None) -> Decision:
+    """What the comparison says alone, as far as it survives the correction for all the others."""
+    alone = _decide(ratio, floor, find_chances(ratio))
+    if adjusted is None or alone.status == "INCONCLUSIVE":
+        return alone
+    among = _decide(ratio, floor, adjusted)
+    return _inconclusive("multiplicity") if among.status == "INCONCLUSIVE" else among
+
+
+def _decide(ratio: RatioEstimate, floor: float, chances: Chances) -> Decision:
+    """A difference needs an interval without 1, its p-value, and an estimate above the floor; equivalence its p-value.
 
     The estimate, not the bound, is held against the floor: the floor is itself how far estimates stray when
-    nothing differs, so the bound would count the same noise twice. Equivalence is two one-sided 5 % tests
-    (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15, 657-680): the 90 % interval lies within the margin.
+    nothing differs, so the bound would count the same noise twice.
     """
     error = 1.0 - ratio.level
-    differs = max(p_value(ratio), adjusted_p or 0.0) <= error and not ratio.low <= 1.0 <= ratio.high
+    differs = chances.differs <= error and not ratio.low <= 1.0 <= ratio.high
     if differs and abs(ratio.log_estimate) > floor:
         return Decision(status="FASTER" if ratio.estimate > 1.0 else "SLOWER", reason="interval-clears-floor")
-    low, high = log_bounds_at(ratio, 1.0 - 2.0 * error)
-    margin = math.log1p(SAME_MARGIN)
-    if -margin < low and high < margin:
+    if chances.same < error:
         return Decision(status="SAME", reason="within-one-percent")
     if differs:
         return _inconclusive("below-aa-floor")
     return _inconclusive("process-spread" if _sets_dominate(ratio) else "few-rounds")
+
+
+def _least(ratio: RatioEstimate) -> float:
+    """The end of the interval nearer to no change, as the size of a log-ratio; 0 where it lies within."""
+    return max(0.0, abs(ratio.log_estimate) - ratio.half_width)
 
 
 def _sets_dominate(ratio: RatioEstimate) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import time
 from typing import Any
 
 CHUNK = 1 << 16
@@ -26,10 +27,11 @@ class Channel:
 
     def receive(self, timeout_s: float | None = None) -> dict[str, Any] | None:
         """The next message; None at the end of the stream. Raises TimeoutError if it is not whole after `timeout_s`."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        poll = select.poll()
+        poll.register(self.read_fd, select.POLLIN | select.POLLHUP)
         while b"\n" not in self._pending:
-            poll = select.poll()
-            poll.register(self.read_fd, select.POLLIN | select.POLLHUP)
-            if not poll.poll(None if timeout_s is None else timeout_s * 1000):
+            if not poll.poll(None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000):
                 raise TimeoutError
             chunk = os.read(self.read_fd, CHUNK)
             if not chunk:

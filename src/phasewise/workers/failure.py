@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from phasewise.model.workload import Unsupported
 from phasewise.records.errors import UserError
@@ -21,11 +23,16 @@ MEMORY_SIGNS = (
     "outofmemoryerror",
     "memoryerror",
 )
+T = TypeVar("T")
 # a line of a stack as faulthandler writes it, and how many of them tell enough
 FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)')
 FRAMES = 3
 # of a message that goes into a record
 MESSAGE_CHARACTERS = 500
+
+
+# how often something is tried whose process is killed from outside, which is no fault of the program
+TRIES = 3
 
 
 class ProcessFailed(Exception):
@@ -47,15 +54,17 @@ def describe_exception(error: BaseException) -> Failure:
     return _failure(Reason.OUT_OF_MEMORY if _speaks_of_memory(line) else Reason.CRASH, line)
 
 
-def describe_exit(code: int, stderr: str) -> Failure:
+def describe_exit(code: int, stderr: str, *, memory_ran_out: bool = False) -> Failure:
     """The failure that an exit status without an answer amounts to; `code` is negative for a signal.
 
-    SIGKILL that we did not send is the kernel's way to end a process when memory has run out.
+    A SIGKILL that we did not send is lack of memory only if `memory_ran_out`: the kernel has counted one while the process lived.
     """
     log, where = _split_off_stack(stderr)
     last = next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "")
+    if code == -signal.SIGKILL and memory_ran_out:
+        return _failure(Reason.OUT_OF_MEMORY, "killed by SIGKILL, and the kernel tells that memory had run out")
     if code == -signal.SIGKILL:
-        return _failure(Reason.OUT_OF_MEMORY, "killed by SIGKILL, as the kernel does when memory has run out")
+        return _failure(Reason.KILLED, "killed by SIGKILL, and the kernel tells of no lack of memory")
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
     how = f"{how} in {where}" if where else how
     message = f"{how}: {last}" if last else how
@@ -75,6 +84,21 @@ def _split_off_stack(stderr: str) -> tuple[str, str]:
 def describe_timeout(what: str, timeout_s: float) -> Failure:
     """The failure of a worker that was killed because it did not answer."""
     return _failure(Reason.TIMEOUT, f"{what} was not done after {timeout_s:g} s")
+
+
+def repeat_if_killed(act: Callable[[int], T], was_killed: Callable[[T], bool]) -> T:
+    """What `act` gives, called again with the number of the try while `was_killed` says so of its result, TRIES times in all."""
+    result = act(0)
+    for number in range(1, TRIES):
+        if not was_killed(result):
+            break
+        result = act(number)
+    return result
+
+
+def is_kill(result: object) -> bool:
+    """Whether it is the failure of a process that was killed from outside."""
+    return isinstance(result, Failure) and result.reason is Reason.KILLED
 
 
 def _speaks_of_memory(text: str) -> bool:

@@ -19,7 +19,7 @@ ANSWER_BYTES = 64
 
 
 class Forked:
-    """Its exit status comes over the connection; without a server nobody is there who could have ended well."""
+    """Its exit status comes over the connection. If the server is gone, the kernel has killed the worker with it."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self.pid = pid
@@ -36,8 +36,7 @@ class Forked:
         """Its exit status when it has ended; raises subprocess.TimeoutExpired."""
         if self._code is None and not self._is_told(timeout):
             raise subprocess.TimeoutExpired("worker", timeout or 0.0)
-        code = self._read() if self._code is None else self._code
-        return code
+        return self._read() if self._code is None else self._code
 
     def _is_told(self, timeout_s: float | None) -> bool:
         return bool(select.select([self._connection], [], [], timeout_s)[0])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from phasewise.records.verdict import Failure
-from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.failure import ProcessFailed, is_kill, repeat_if_killed
 from phasewise.workers.process import Process, receive_all
 
 ADDRESS = "127.0.0.1"
@@ -32,7 +32,20 @@ def _free_port() -> int:
 def run_group(
     target: str, payload: Any, *, ranks: int, environment: Mapping[str, str], timeout_s: float, folder: Path
 ) -> Any | Failure:
-    """`target(payload)` in `ranks` processes at once: the first rank's result, or why one of them has none."""
+    """`target(payload)` in `ranks` processes at once: the first rank's result, or why one of them has none.
+
+    If one was killed from outside, all are started again.
+    """
+
+    def call(number: int) -> Any | Failure:
+        return _call(target, payload, ranks, environment, timeout_s, folder)
+
+    return repeat_if_killed(call, is_kill)
+
+
+def _call(
+    target: str, payload: Any, ranks: int, environment: Mapping[str, str], timeout_s: float, folder: Path
+) -> Any | Failure:
     processes = [Process(environment={**environment, **one}, folder=folder) for one in rank_environments(ranks)]
     try:
         for process in processes:

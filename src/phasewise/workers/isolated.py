@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from phasewise.records.verdict import Failure
-from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.failure import ProcessFailed, is_kill, repeat_if_killed
 from phasewise.workers.process import Process, receive_all
 
 
@@ -26,9 +26,25 @@ def run_isolated(
     `target` is "pkg.module:function" or "file.py:function"; `payload` and the result are plain JSON values.
     `environment` stands before anything is imported; `folder` is where it runs; with `memory_bytes` it may take at most
     so much more memory than it has at the call, on the GPU where there is one, else on the host; `tooled` as of a `Process`. An exception, a signal, a
-    lack of memory and silence for `timeout_s` come back as a `Failure`.
+    lack of memory and silence for `timeout_s` come back as a `Failure`. A process that was killed from outside is started again.
     """
-    process = Process(environment=environment or {}, folder=folder or Path.cwd(), tooled=tooled)
+
+    def call(number: int) -> Any | Failure:
+        return _call(target, payload, environment or {}, timeout_s, memory_bytes, folder or Path.cwd(), tooled)
+
+    return repeat_if_killed(call, is_kill)
+
+
+def _call(
+    target: str,
+    payload: Any,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    memory_bytes: int | None,
+    folder: Path,
+    tooled: bool,
+) -> Any | Failure:
+    process = Process(environment=environment, folder=folder, tooled=tooled)
     try:
         process.send("call", target=target, payload=payload, memory_bytes=memory_bytes)
         return receive_all([process], target.rpartition(":")[2].removesuffix("_plain"), timeout_s)[0]

@@ -1,9 +1,8 @@
-"""Which GPU a job runs on, and how others are kept from it meanwhile."""
+"""Which GPU a job runs on, and the locks that keep others from it meanwhile."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import sys
@@ -12,8 +11,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from phasewise.environment import name_gpus, read_pool
+from phasewise.environment import VISIBLE, name_gpus, read_pool
 from phasewise.records.errors import UserError
+from phasewise.workers.lock_file import LockFile
 
 GPU = re.compile(r"\d+|GPU-[0-9a-f-]+")
 POLL_S = 0.2
@@ -34,49 +34,49 @@ def lock_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterat
     """Wait until no other job measures on the GPUs that this one sees, then keep others out of them.
 
     In a run with a pool a job sees one GPU of it for each of its `ranks`, the first that are free, and keeps to their share of
-    the cores. What takes no times is `shared`: any number of such jobs run side by side, and none beside a measurement or the
-    turn of a profile. A CPU is held as a whole.
+    the cores. What takes no times is `shared`: any number of such jobs run side by side, and none beside a measurement or a
+    capture. A CPU is locked as a whole.
     """
-    with contextlib.ExitStack() as held:
-        turn = held.enter_context(_hold(device, shared=shared, ranks=ranks))
+    with contextlib.ExitStack() as locked:
+        capture = locked.enter_context(_lock_gpus(device, shared=shared, ranks=ranks))
         if shared and device != "cpu":
-            _wait_for(held, {turn: turn}, 1, shared=True)
+            _wait_for(locked, {capture: capture}, 1, shared=True)
         yield
 
 
 @contextlib.contextmanager
 def share_machine(device: str) -> Iterator[Path | None]:
-    """Keep measurements off a GPU, beside other jobs that do so; whoever locks the file has the GPU to itself for a turn.
+    """Take the shared lock of a GPU; gives the path of its capture lock, which a job takes while it uses the GPU.
 
-    Profiles do: much of one is imports and reading, which need no GPU. A CPU is held as a whole, and has no turns.
+    Profiles do: much of one is imports and reading, which need no GPU. A CPU is locked as a whole, and gives None.
     """
-    with contextlib.ExitStack() as held:
-        turn = held.enter_context(_hold(device, shared=device != "cpu", ranks=1))
+    with contextlib.ExitStack() as locked:
+        capture = locked.enter_context(_lock_gpus(device, shared=device != "cpu", ranks=1))
         if device == "cpu":
             yield None
             return
-        _open(held, turn)
-        yield _lock_path(turn)
+        _open(locked, capture)
+        yield _lock_path(capture)
 
 
 @contextlib.contextmanager
-def _hold(device: str, *, shared: bool, ranks: int) -> Iterator[str]:
-    """Wait, then keep others out; gives the name of the lock for turns on the GPU that the job sees first, which it steps on."""
+def _lock_gpus(device: str, *, shared: bool, ranks: int) -> Iterator[str]:
+    """Lock the GPUs that the job sees; gives the name of the first one's capture lock."""
     pool = read_pool()
     names = {device: device}
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as locked:
         if device == "cpu":
-            seen = _wait_for(held, names, 1, shared=shared)
+            seen = _wait_for(locked, names, 1, shared=shared)
         elif pool:
             names = name_gpus(pool)
-            seen = _wait_for(held, names, ranks, shared=shared)
-            held.enter_context(_keeping_to(seen, pool))
+            seen = _wait_for(locked, names, ranks, shared=shared)
+            locked.enter_context(_keeping_to(seen, pool))
         else:
             names = name_gpus() or names
             seen = list(names)
             for gpu in seen:
-                _wait_for(held, {gpu: names[gpu]}, 1, shared=shared)
-        yield f"{names[seen[0]]}.turn"
+                _wait_for(locked, {gpu: names[gpu]}, 1, shared=shared)
+        yield f"{names[seen[0]]}.capture"
 
 
 @contextlib.contextmanager
@@ -84,9 +84,9 @@ def _keeping_to(gpus: Sequence[str], pool: Sequence[str]) -> Iterator[None]:
     """Workers that are started now see these GPUs only, and run on their share of the cores: a compiler beside one GPU must not
     hold up launches on another.
     """
-    seen, cores = os.environ["CUDA_VISIBLE_DEVICES"], sorted(os.sched_getaffinity(0))
+    seen, cores = os.environ.get(VISIBLE), sorted(os.sched_getaffinity(0))
     share = len(cores) // len(pool)
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    os.environ[VISIBLE] = ",".join(gpus)
     if share:
         places = (pool.index(gpu) * share for gpu in gpus)
         os.sched_setaffinity(0, {core for place in places for core in cores[place : place + share]})
@@ -94,25 +94,28 @@ def _keeping_to(gpus: Sequence[str], pool: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, cores)
-        os.environ["CUDA_VISIBLE_DEVICES"] = seen
+        if seen is None:
+            del os.environ[VISIBLE]
+        else:
+            os.environ[VISIBLE] = seen
 
 
-def _wait_for(held: contextlib.ExitStack, names: Mapping[str, str], count: int, *, shared: bool) -> list[str]:
-    """Lock the first `count` of `names` (GPU -> its name on the lock) that are free, until `held` is closed.
+def _wait_for(locked: contextlib.ExitStack, names: Mapping[str, str], count: int, *, shared: bool) -> list[str]:
+    """Lock the first `count` of `names` (GPU -> its name on the lock) that are free, until `locked` is closed.
 
     A job of several GPUs keeps each that it gets until it has all, or there would always be a smaller job before it. Only one
     does so at a time: two would wait for each other. Jobs that share begin at the last, and leave the others to those that time.
     """
     gpus = list(names)
-    handles = {gpu: _open(held, names[gpu]) for gpu in (reversed(gpus) if shared else gpus)}
+    files = {gpu: _open(locked, names[gpu]) for gpu in (reversed(gpus) if shared else gpus)}
     taken: list[str] = []
     reminder = time.monotonic()
-    with contextlib.ExitStack() as turn:
+    with contextlib.ExitStack() as alone:
         if count > 1:
-            _wait_for(turn, {"several": "several"}, 1, shared=False)
+            _wait_for(alone, {"several": "several"}, 1, shared=False)
         while True:
-            for gpu in handles:
-                if len(taken) < count and gpu not in taken and _lock(handles[gpu], shared=shared):
+            for gpu, file in files.items():
+                if len(taken) < count and gpu not in taken and file.try_lock(shared=shared):
                     taken.append(gpu)
             if len(taken) == count:
                 return sorted(taken, key=gpus.index)
@@ -122,27 +125,11 @@ def _wait_for(held: contextlib.ExitStack, names: Mapping[str, str], count: int, 
             time.sleep(POLL_S)
 
 
-def _lock(handle: int, *, shared: bool) -> bool:
-    """Whether the file could be locked at once."""
-    try:
-        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _lock_path(name: str) -> Path:
     return Path(os.environ.get("PHASEWISE_LOCK_DIR", tempfile.gettempdir())) / f"phasewise-{name}.lock"
 
 
-def _open(held: contextlib.ExitStack, name: str) -> int:
-    path = _lock_path(name)
-    try:
-        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
-    except OSError as error:
-        raise UserError(
-            f"{path}: the lock that keeps two runs from measuring at once can't be opened ({error.strerror}); "
-            "set PHASEWISE_LOCK_DIR to a folder that you may write to"
-        ) from error
-    held.callback(os.close, handle)
-    return handle
+def _open(locked: contextlib.ExitStack, name: str) -> LockFile:
+    file = LockFile(_lock_path(name))
+    locked.callback(file.close)
+    return file

@@ -18,6 +18,7 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.channel import Channel
 from phasewise.workers.failure import ProcessFailed, describe_exit, describe_timeout
 from phasewise.workers.forked import Forked, fork_worker
+from phasewise.workers.oom import count_oom_kills
 
 # an interpreter that crashes says where
 FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
@@ -50,6 +51,7 @@ class Process:
     ) -> None:
         # a regular file: a worker that writes much to stderr never blocks on us
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+        self._oom_kills = count_oom_kills()
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
         own = (down_read, up_write, self._stderr.fileno())
@@ -82,12 +84,16 @@ class Process:
     def is_dead(self) -> bool:
         return self._process.poll() is not None
 
-    def describe_death(self) -> Failure:
-        """Why it ended without an answer."""
-        code = self._process.wait()
+    def describe_death(self, timeout_s: float) -> Failure | None:
+        """Why it ended without an answer; None if it lives after `timeout_s`, as one that has only closed its channel does."""
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - TAIL_BYTES))
-        return describe_exit(code, self._stderr.read().decode(errors="replace"))
+        memory_ran_out = count_oom_kills() > self._oom_kills
+        return describe_exit(code, self._stderr.read().decode(errors="replace"), memory_ran_out=memory_ran_out)
 
     def close(self) -> None:
         """Ask it to leave, and make it leave if it does not."""
@@ -105,7 +111,9 @@ class Process:
         self._ended = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        # of a forked one the server tells, which may have been stopped
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(FAREWELL_S)
         self.channel.close()
         self._stderr.close()
 
@@ -134,19 +142,22 @@ def receive_all(processes: Sequence[Process], what: str, timeout_s: float) -> li
         ProcessFailed: one of them failed, died or did not answer in time; all of them have been killed.
     """
     deadline = time.monotonic() + timeout_s
-    answers: dict[int, Any] = {}
+    answers: dict[int, dict[str, Any]] = {}
     try:
         while len(answers) < len(processes):
             waiting = [process for process in processes if process.channel.read_fd not in answers]
             for process in _ready(waiting, min(PULSE_S, max(0.0, deadline - time.monotonic()))):
-                answers[process.channel.read_fd] = _read(process, what, timeout_s)
+                message = _read(process, deadline)
+                if message is None:
+                    raise ProcessFailed(describe_timeout(what, timeout_s))
+                answers[process.channel.read_fd] = message
             if len(answers) < len(processes) and time.monotonic() > deadline:
                 raise ProcessFailed(describe_timeout(what, timeout_s))
     except BaseException:
         for process in processes:
             process.kill()
         raise
-    return [answers[process.channel.read_fd] for process in processes]
+    return [answers[process.channel.read_fd]["answer"] for process in processes]
 
 
 def _ready(processes: Sequence[Process], timeout_s: float) -> list[Process]:
@@ -158,19 +169,23 @@ def _ready(processes: Sequence[Process], timeout_s: float) -> list[Process]:
     return [process for process in processes if process.channel.read_fd in readable or process.is_dead()]
 
 
-def _read(process: Process, what: str, timeout_s: float) -> Any:
+def _read(process: Process, deadline: float) -> dict[str, Any] | None:
+    """The answer that is on its way; None if it is not whole at the deadline. Raises ProcessFailed."""
     try:
         # a dead worker may have answered before it went; a child of it may keep the empty pipe open
-        message = process.channel.receive(0.0 if process.is_dead() else timeout_s)
+        message = process.channel.receive(0.0 if process.is_dead() else max(0.0, deadline - time.monotonic()))
     except TimeoutError:
         if not process.is_dead():
-            raise ProcessFailed(describe_timeout(what, timeout_s)) from None
+            return None
         message = None
     if message is None:
-        raise ProcessFailed(process.describe_death())
+        failure = process.describe_death(max(0.0, deadline - time.monotonic()))
+        if failure is None:
+            return None
+        raise ProcessFailed(failure)
     if "failure" in message:
         raise ProcessFailed(Failure(reason=Reason(message["failure"]["reason"]), message=message["failure"]["message"]))
-    return message["answer"]
+    return message
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:

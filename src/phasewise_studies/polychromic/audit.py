@@ -21,7 +21,7 @@ from phasewise_studies.polychromic.model.lora import make_lora
 from phasewise_studies.polychromic.model.replies import is_live, join_replies
 from phasewise_studies.polychromic.model.rotary import rotation
 from phasewise_studies.polychromic.model.sampling import Sampling, misfit
-from phasewise_studies.polychromic.model.weights import Weights
+from phasewise_studies.polychromic.model.weights import Weights, list_layer_names
 
 # rows of the vocabulary whose weights are widened at a time
 HEAD_ROWS = 8192
@@ -43,10 +43,7 @@ class Widened:
 
 def widen(weights: Weights, flat_lora: Tensor | None) -> Forward:
     """The model in float64, each layer when it is asked for."""
-    layers: Any = {
-        name: Widened(getattr(weights, name))
-        for name in ("qkv_LOD", "out_LDQ", "gate_up_LFD", "down_LDF", "norm_attention_LD", "norm_inner_LD")
-    }
+    layers: Any = {name: Widened(getattr(weights, name)) for name in list_layer_names(weights.shape)}
     lora = None if flat_lora is None else make_lora(weights.shape, flat_lora, weights.embed_VD.device, torch.float64)
     return Forward(weights=replace(weights, norm_D=weights.norm_D.double(), **layers), lora=lora, sdpa=True)
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from phasewise import data_folder
 from phasewise.model.data import DATA
 from phasewise_studies.polychromic.model.encoder import ENCODERS, EncoderWeights, draw_encoder, pack_encoder
-from phasewise_studies.polychromic.model.weights import SHAPES, Weights, draw_weights, pack
+from phasewise_studies.polychromic.model.weights import SHAPES, Weights, draw_large, draw_weights, pack
 
 MODEL_FILE, TEXT_FILE = "smollm2.safetensors", "smollm2-text.safetensors"
 ENCODER_FILE, ABOUT_FILE = "minilm.safetensors", "sources.json"
@@ -112,7 +112,7 @@ def find_minilm() -> Path:
 
 @lru_cache(maxsize=1)
 def _draw_model(name: str) -> Weights:
-    return draw_weights(SHAPES[name])
+    return draw_large(SHAPES[name]) if name == "qwen3-8b" else draw_weights(SHAPES[name])
 
 
 def _find(name: str) -> Path | None:

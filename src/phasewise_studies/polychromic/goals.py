@@ -14,8 +14,8 @@ TARGETS = (
     Target("time_s", case="micro-step", minimum=12e-3, target=5e-3, name="LoRA micro-step 2 x 512"),
     Target("time_s", case="window", minimum=0.25, target=0.12, name="optimizer step, 16 examples, 48 replies x 100"),
     Target("speedup", case="train-step", against="baseline", minimum=20, target=100, name="over one reply after another"),
-    Target("speedup", case="train-step", against="baseline", minimum=1.5, target=4, stretch=20, name="the document's 12 h to 6-8, 4-6, 3-4 h"),
 )  # fmt: skip
+# the document's 12 h to 6-8, 4-6, 3-4 h are of Qwen3-8B: no target until the case window-8b, of its shape, is on record
 
 # each of the document's tiers by itself
 PARTS = {
@@ -45,7 +45,7 @@ CHECKS = (
     Check("lora-gradients", when="final", cases=("train-step", "micro-step")),
     Check("diversity-trains", when="final", cases=("train-step",)),
     Check("pairs-agree", when="kept", cases=("diversity",)),
-    Check("document-hours", when="final", cases=("window",)),
+    Check("document-hours", when="final", cases=("window-8b",)),
 )
 
 RISKS = (
@@ -69,7 +69,8 @@ CONSIDERED = {
     "flash-attn package": "torch's SDPA brings FlashAttention 2 and cuDNN's; the wheel builds for an hour",
     "vLLM": "a wheel of over 64 MiB that brings its own torch; generate_batch of transformers is the paged peer",
     "dropout in the adapters": "the timed cases take 0: masks of 2 x 512 x 30 x 7 inputs would be most of the canonical batch; "
-    "the command line has --dropout",
+    "the fused layers multiply x once for weight and adapter, and a dropped x is another x; the command line's default is 0, and with "
+    "--dropout above 0 the plain layers learn",
     "n x n distances": "only their mean is used, and that needs the sum of the vectors alone: 100 MB read once instead of 4 MB more written",
     "replies while learning": "the next window's replies could be drawn on a second stream from adapters one step old; that is another algorithm",
     "speculative decoding": "48 replies already share each weight that is read; it pays at one reply",

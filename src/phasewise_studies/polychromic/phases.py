@@ -173,6 +173,13 @@ OWN_KERNELS = (
         needs=AMPERE, tolerance=HALF, cases=("window", "many-steps", "replies-24"),
         method="all kept phases at the document's sizes",
     ),
+    Phase(
+        "document-model", EVERYTHING | {"fused_decode": False}, part="tier-3", onto="eager-window",
+        because=Idea("the document's 12 h are of Qwen3-8B, which a small model's speed says nothing of"),
+        needs=Needs(cuda=True, modules=("triton",), capability=(8, 0), memory_bytes=130 * 10**9),
+        tolerance=HALF, cases=("window-8b",),
+        method="Qwen3-8B's shape, random weights: decoding by graphs of PyTorch's kernels, fused learning",
+    ),
 )  # fmt: skip
 
 OWN_DRAWS = "it draws random numbers of its own, so its texts cannot be held against the reference"

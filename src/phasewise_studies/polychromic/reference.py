@@ -23,7 +23,7 @@ from phasewise_studies.polychromic.switches import Switches
 from phasewise_studies.polychromic.variants.common import SAMPLING
 from phasewise_studies.polychromic.variants.learning import assemble
 
-LEARNING = ("train-step", "micro-step", "window", "many-steps")
+LEARNING = ("train-step", "micro-step", "window", "many-steps", "window-8b")
 
 
 def reference(inputs: dict[str, Tensor], case: str, shape: Shape, items: Tensor | None = None) -> Program:

@@ -40,12 +40,20 @@ TARGETS = (
         "items_per_s", case="documented", minimum=3e6, target=10e6, name="tokens a second, documented configuration"
     ),
     Target(
-        "speedup", case="documented", against="graph-without-amp", minimum=1.5, target=2, name="AMP, time, in the graph"
+        "speedup",
+        case="documented",
+        against="graph-without-amp",
+        minimum=1.5,
+        target=2,
+        name="AMP, time, in the graph",
+        # to be taken out when this is measured again: graph-without-amp now keeps the library's head
+        disowned="it is what the fused head needs of AMP, not AMP's worth: in float32 its kernels do without tensor cores",
     ),
     Target("scaling_efficiency", case="causal", minimum=0.85, target=0.95, name="efficiency on most GPUs"),
 )
 
 PHASE_TARGETS = {
+    # the document's factor of 2, where the host launches every kernel; what the phase is kept for is judged in TARGETS, in the graph
     "amp": (
         Target(
             "speedup", case="documented", against="parent", minimum=1.5, target=2, name="AMP, time, launch by launch"
@@ -198,5 +206,7 @@ CONSIDERED = {
     "network costs less than the sort's launches",
     "fusing LayerNorm into the core": "the core reads 4 and writes 8 bytes a token, LayerNorm 256 and 128: nothing is shared",
     "complex64 recursion with a complex128 division": "bk_core measures it; the ratio form needs neither",
+    "leaving amp out of the stack, since it is slower launch by launch": "the fused head multiplies in half precision, so "
+    "fused-update would bring AMP back with it: the same end of the stack, and no number for AMP alone",
     "ZeRO-style sharding of the moments": "34 MB of moments fit anywhere; the logits are what fills memory",
 }

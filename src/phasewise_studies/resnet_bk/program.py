@@ -59,7 +59,7 @@ def build(switches: Switches, inputs: Mapping[str, Tensor], case: str, shape: Sh
     """One variant: a training step, or for the inference cases a forward pass."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    sizes, fallbacks = sizes_of(shape), _find_fallbacks(switches, device)
+    sizes, fallbacks = sizes_of(shape), find_fallbacks(switches, device)
     if case in INFERENCE:
         from phasewise_studies.resnet_bk.inference import build_inference
 
@@ -96,7 +96,8 @@ def sizes_of(shape: Shape) -> Sizes:
     return Sizes(shape.vocabulary, shape.width, shape.layers, shape.length, bool(shape.causal))
 
 
-def _find_fallbacks(switches: Switches, device: torch.device) -> tuple[str, ...]:
+def find_fallbacks(switches: Switches, device: torch.device) -> tuple[str, ...]:
+    """What of these switches has no kernel on `device`, one sentence each."""
     found = []
     if switches.core == "fused" and not has_kernel(device):
         found.append("fused-core: no NVIDIA GPU, the plain recursion ran instead")

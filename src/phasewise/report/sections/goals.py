@@ -43,7 +43,8 @@ def criteria_table(caption: str, results: Iterable[TargetResult]) -> Table:
         caption,
         titles,
         rows,
-        note="A level counts as reached only if the interval's bound reaches it, and a gain only if it is a claim.",
+        note="A level counts as reached only if the interval's bound reaches it, and a gain only if it is a claim; it is "
+        "missed only if the whole interval falls short, and undecided where the bound lies within it.",
     )
 
 

@@ -47,7 +47,7 @@ def tell_control(records: RunRecords) -> Section:
         return Section("control", title, nothing("No A/A control is on record: small differences can't be claimed."))
     titles = columns("Case", "Against itself", "#Ratio", "Covers no change", "#Floor", "Status")
     note = (
-        "Floor: the smallest difference that a claim has to clear. A control whose interval leaves out 1 is an alarm."
+        "Floor: what a claim as noisy as the control has to clear. A control whose interval leaves out 1 is an alarm."
     )
     blocks: tuple[Block, ...] = (Table("The same variant in both arms", titles, tuple(rows), note=note),)
     return Section("control", title, blocks)

@@ -79,7 +79,18 @@ def choose_switches(config: TrainConfig, sizes: Sizes, device: torch.device) -> 
     if config.step_progress_every:
         return replace(quick, metrics="item", progress_every=config.step_progress_every)
     engine = "lockstep" if sizes.feedback else "time-parallel"
-    return replace(quick, engine=engine, mix="split") if has_kernel(device) else quick
+    if not has_kernel(device):
+        return quick
+    # to compile takes a minute, which many replays pay back
+    return replace(
+        quick, engine=engine, mix="split", compiled_ends=config.use_cudagraphs,
+        overlap=sizes.feedback and config.use_cudagraphs and is_hopper(device),
+    )  # fmt: skip
+
+
+def is_hopper(device: torch.device) -> bool:
+    """Whether kernels may overlap here: compute capability 9.0 or newer."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
 
 
 def open_configured(
@@ -97,10 +108,11 @@ def train(
     trainer: Trainer,
     batches: Iterable[dict[str, Tensor]],
     *,
+    first: int = 0,
     now: Callable[[], float] = time.perf_counter,
 ) -> Iterator[WindowReport]:
-    """Run a window for each placed batch. Without `timing_debug` nothing here waits for the device."""
-    for index, batch in enumerate(batches):
+    """Run a window for each placed batch, counted from `first`. Without `timing_debug` nothing here waits for the device."""
+    for index, batch in enumerate(batches, first):
         tokens = len(batch["tokens"])
         if config.static_shapes and tokens != config.capture_batch_size:
             raise UserError(

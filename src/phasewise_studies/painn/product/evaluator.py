@@ -91,7 +91,8 @@ class Evaluator:
             for name, tensor in fixed.items()
         )
 
-    def _check_elements(self, numbers: Tensor) -> None:
+    def check_elements(self, numbers: Tensor) -> None:
+        """Raise UserError for elements that the model was not trained on."""
         # rows of the embedding that no training has moved give finite nonsense
         unknown = sorted(set(numbers.unique().tolist()) - self.elements)
         if unknown:
@@ -102,7 +103,7 @@ class Evaluator:
             )
 
     def _plan(self, placed: dict[str, Tensor]) -> None:
-        self._check_elements(placed["numbers"])
+        self.check_elements(placed["numbers"])
         atoms: Atoms = as_atoms(placed)
         cells = 0 if atoms.cell is None else atoms.cell.shape[0]
         switches = self.switches or default_switches(self.device, cells)

@@ -17,7 +17,8 @@ from phasewise_studies.painn.layout import Sizes
 from phasewise_studies.painn.product.distil import teacher
 from phasewise_studies.painn.product.distil import train as trainer
 from phasewise_studies.painn.product.distil.teacher import MOLECULES, Recipe, embed, label
-from phasewise_studies.painn.product.distil.train import fit_atomref, measure_errors, place_frames, split_frames, train
+from phasewise_studies.painn.product.distil.train import split_frames
+from phasewise_studies.painn.product.trainer import fit_atomref, measure_errors, place_frames
 from phasewise_studies.painn.weights import STUDENT, STUDENT_FEATURES, choose_weights, load_elements, load_model
 
 
@@ -122,30 +123,21 @@ def test_the_trainer_asks_where_to_write(monkeypatch: pytest.MonkeyPatch, capsys
 
 
 @pytest.mark.slow
-def test_training_lowers_the_error_and_writes_a_checkpoint(tmp_path) -> None:
-    lines: list[str] = []
-    sizes = Sizes(features=8)
-
-    def errors(steps: int) -> float:
-        found = train(
-            ["ethanol"],
-            sizes,
-            steps=steps,
-            each=2,
-            seed=1,
-            device=torch.device("cpu"),
-            path=tmp_path / "m",
-            report=lines.append,
-        )
-        return found["ethanol"]["force_mae_meV_per_A"]
-
-    first, later = errors(1), errors(60)
-    assert later < first
-    weights, again = load_model(tmp_path / "m")
-    assert again == sizes
+def test_training_lowers_the_error_and_writes_a_checkpoint(
+    tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "m"
+    options = ["--molecules", "ethanol", "--features", "8", "--each", "2", "--steps", "60", "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", ["train.py", *options, "--out", str(out)])
+    trainer.main()
+    found = json.loads(out.with_suffix(".json").read_text())["held_out"]["ethanol"]
+    assert found["force_mae_meV_per_A"] < found["before"]["force_mae_meV_per_A"]
+    weights, again = load_model(out)
+    assert again == Sizes(features=8)
     assert weights["atomref"][8] < -1
-    assert load_elements(tmp_path / "m") == (1, 6, 8)
-    assert any("0 edges without a place" in line for line in lines)
+    assert load_elements(out) == (1, 6, 8)
+    trainer.main()
+    assert "this run is done" in capsys.readouterr().out
 
 
 @pytest.mark.slow

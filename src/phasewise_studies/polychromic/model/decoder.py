@@ -1,4 +1,4 @@
-"""Our own decode loop for any Llama-shaped model: `Decoder(weights, sizes, sampling).generate(prompts, lengths, uniforms)`.
+"""Our own decode loop for any Llama- or Qwen3-shaped model: `Decoder(weights, sizes, sampling).generate(prompts, lengths, uniforms)`.
 
     model = AutoModelForCausalLM.from_pretrained(folder)
     weights = pack_library_model(model).to("cuda", torch.bfloat16)
@@ -167,6 +167,8 @@ def why_not(weights: Weights, launch: Launch) -> str:
     shape, columns = weights.shape, launch.columns
     if weights.embed_VD.device.type != "cuda":
         return "no NVIDIA GPU, plain PyTorch with shared caches ran instead"
+    if shape.normed_heads:
+        return "the kernels take no norm of queries and keys (Qwen3), plain PyTorch with shared caches ran instead"
     if weights.embed_VD.dtype is torch.float64:
         return "no kernels in float64, plain PyTorch with shared caches ran instead"
     if (

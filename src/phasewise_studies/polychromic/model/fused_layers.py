@@ -13,6 +13,8 @@ adapters' rank at 3 us 26, nine passes over 1 to 12 MB 23, attention 28, 29 gaps
 are 100 MB, written once, read twice, and overwritten by their gradients: 0.1 ms, and their products 0.25. Gradients of
 the adapters read 0.5 GB twice, 0.25 ms. Together 4.6 ms, of which 0.7 are arithmetic that cannot be saved.
 
+A Qwen3's norm of queries and keys goes with the rotation, in the same launch; its backward pass keeps them as they were projected.
+
 Gradients of the adapters are added to `Lora.gradient` at the end of the backward pass, once for all layers. Dropout and
 checkpointing are left to the plain forms.
 """
@@ -31,7 +33,7 @@ from torch.nn import functional
 from phasewise_studies.polychromic.kernels.gate_triton import gate, gate_backward
 from phasewise_studies.polychromic.kernels.loss_triton import token_log_p, token_log_p_backward
 from phasewise_studies.polychromic.kernels.norm_triton import add_norm, add_norm_backward
-from phasewise_studies.polychromic.kernels.rotary_triton import turn
+from phasewise_studies.polychromic.kernels.rotary_triton import HeadNorm, turn, turn_back
 from phasewise_studies.polychromic.model.joined_weights import Group
 from phasewise_studies.polychromic.model.llama import Forward, attend
 from phasewise_studies.polychromic.model.rotary import rotation
@@ -68,6 +70,11 @@ class Pass:
 
     def project_back(self, name: str, layer: int) -> Tensor:
         return self.groups[name].project_back(layer, self.gradients[name][layer])
+
+    def head_norm(self, layer: int) -> HeadNorm | None:
+        """The norm of queries and keys in one layer, where the model has one."""
+        q_LE, k_LE = self.weights.norm_q_LE, self.weights.norm_k_LE
+        return None if q_LE is None or k_LE is None else HeadNorm(q_LE[layer], k_LE[layer], self.weights.shape.epsilon)
 
     def split_heads(self, qkv: Tensor, batch: int) -> tuple[Tensor, Tensor, Tensor]:
         """Views q (B, S, H, E), k and v (B, S, G, E) of the rows of one batch in qkv (N, (H + 2 G) E)."""
@@ -121,8 +128,9 @@ class BeforeAttention(torch.autograd.Function):
         )
         turned = torch.empty_like(flat)
         # as one row: the angles are given for every token
-        turn(turned, q, k, v, one.cos, one.sin)
-        ctx.save_for_backward(h, scale, gain)
+        norm = one.head_norm(layer)
+        turn(turned, q, k, v, one.cos, one.sin, norm)
+        ctx.save_for_backward(h, scale, gain, None if norm is None else flat)
         ctx.one, ctx.layer = one, layer
         return h, *(part for batch in range(len(one.sizes)) for part in one.split_heads(turned, batch))
 
@@ -130,12 +138,13 @@ class BeforeAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, dh: Tensor, *heads: Tensor) -> tuple[Tensor | None, ...]:
         one, layer = ctx.one, ctx.layer
-        h, scale, gain = ctx.saved_tensors
-        counts = one.counts
+        h, scale, gain, flat = ctx.saved_tensors
+        norm, counts = one.head_norm(layer), one.counts
         places = one.gradient("qkv_LOD", layer).split(counts)
         angles = zip(one.cos.split(counts), one.sin.split(counts), strict=True)
         for batch, (place, (cos, sin)) in enumerate(zip(places, angles, strict=True)):
-            turn(place, *heads[3 * batch : 3 * batch + 3], cos, sin, back=True)
+            before = None if flat is None else flat.split(counts)[batch]
+            turn_back(place, *heads[3 * batch : 3 * batch + 3], cos, sin, norm, before)
         dn = one.project_back("qkv_LOD", layer)
         # the gradient of the layer before, where its last projection finds it
         dx = one.gradient("down_LDF", layer - 1) if layer else torch.empty_like(h)

@@ -11,12 +11,16 @@ from phasewise.records.errors import UserError
 from phasewise_studies.polychromic.model.encoder import EncoderWeights, unpack_encoder
 from phasewise_studies.polychromic.model.weights import ModelShape, Weights, pack, unpack
 
+# model types that the own loop decodes and trains
+FAMILIES = ("llama", "mistral", "qwen3")
+
 
 def describe_config(shape: ModelShape, dtype: torch.dtype, **extra: Any) -> dict[str, Any]:
-    """A `config.json` that Hugging Face's LlamaForCausalLM reads."""
+    """A `config.json` that Hugging Face's LlamaForCausalLM or Qwen3ForCausalLM reads."""
+    family = "qwen3" if shape.normed_heads else "llama"
     return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": [f"{family.capitalize()}ForCausalLM"],
+        "model_type": family,
         "attention_bias": False,
         "head_dim": shape.head,
         "hidden_act": "silu",
@@ -38,14 +42,15 @@ def describe_config(shape: ModelShape, dtype: torch.dtype, **extra: Any) -> dict
 
 
 def make_library_model(weights: Weights, attention: str = "sdpa") -> Any:
-    """A LlamaForCausalLM with these weights, in their dtype, on the CPU; no token ends a text."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+    """A LlamaForCausalLM or Qwen3ForCausalLM with these weights, in their dtype, on the CPU; no token ends a text."""
+    from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-    config = LlamaConfig(
+    kinds = (Qwen3Config, Qwen3ForCausalLM) if weights.shape.normed_heads else (LlamaConfig, LlamaForCausalLM)
+    config = kinds[0](
         **describe_config(weights.shape, weights.embed_VD.dtype, bos_token_id=None, eos_token_id=None, pad_token_id=0),
         attn_implementation=attention,
     )
-    model = LlamaForCausalLM(config).to(weights.embed_VD.dtype)
+    model = kinds[1](config).to(weights.embed_VD.dtype)
     missing = model.load_state_dict(unpack(weights), strict=False).missing_keys
     assert set(missing) <= {"lm_head.weight"}, missing
     model.tie_weights()
@@ -70,15 +75,15 @@ def generate_greedy(model: Any, prompts_PS: Tensor, lengths_P: Tensor, tokens: i
 
 
 def read_shape(config: Any) -> ModelShape:
-    """Sizes from a Hugging Face configuration of a Llama-shaped model.
+    """Sizes from a Hugging Face configuration of a Llama, Mistral or Qwen3.
 
     Raises:
-        UserError: its layers are not those of a Llama.
+        UserError: its layers are not those of these three.
     """
-    if config.model_type not in ("llama", "mistral"):
+    if config.model_type not in FAMILIES:
         raise UserError(
-            f"model type {config.model_type!r} is not Llama-shaped; the own decode loop takes llama and mistral models, "
-            "others train with --decode library."
+            f"the model's config.json has model_type {config.model_type!r}; the own decode loop takes {', '.join(FAMILIES)} only: "
+            "use --decode library."
         )
     parameters = getattr(config, "rope_parameters", None) or {}
     plain = {
@@ -107,14 +112,15 @@ def read_shape(config: Any) -> ModelShape:
         rope_base=float(parameters.get("rope_theta", getattr(config, "rope_theta", 10_000.0))),
         epsilon=config.rms_norm_eps,
         tied=bool(config.tie_word_embeddings),
+        normed_heads=config.model_type == "qwen3",
     )
 
 
 def pack_library_model(model: Any) -> Weights:
-    """Packed weights of a LlamaForCausalLM or MistralForCausalLM, in its dtype and on its device.
+    """Packed weights of a LlamaForCausalLM, MistralForCausalLM or Qwen3ForCausalLM, in its dtype and on its device.
 
     Raises:
-        UserError: its layers are not those of a Llama, or it has other weights beside them.
+        UserError: its layers are not those of a Llama or Qwen3, or it has other weights beside them.
     """
     return pack(read_shape(model.config), model.state_dict())
 

@@ -3,6 +3,8 @@
     h   = x + Attention(RMSNorm(x)),    x' = h + W_down (silu(W_gate n) * W_up n)  with n = RMSNorm(h)
     RMSNorm(x) = g x / sqrt(mean(x^2) + eps)
 
+A Qwen3 (arXiv 2505.09388) also takes the RMSNorm of each head's query and key before they are turned.
+
 Rows are padded on the right, so a causal mask is all the masking that a forward pass needs. In float64 this is the reference.
 """
 
@@ -61,6 +63,9 @@ def project_qkv(x: Tensor, forward: Forward, layer: int, cos: Tensor, sin: Tenso
     q = project(x, w_q, forward, layer, "q_proj").unflatten(-1, (shape.heads, shape.head))
     k = project(x, w_k, forward, layer, "k_proj").unflatten(-1, (shape.kv_heads, shape.head))
     v = project(x, w_v, forward, layer, "v_proj").unflatten(-1, (shape.kv_heads, shape.head))
+    if weights.norm_q_LE is not None and weights.norm_k_LE is not None:
+        q = rms_norm(q, weights.norm_q_LE[layer], shape.epsilon)
+        k = rms_norm(k, weights.norm_k_LE[layer], shape.epsilon)
     return rotate(q, cos, sin), rotate(k, cos, sin), v
 
 

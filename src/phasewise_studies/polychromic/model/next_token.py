@@ -19,8 +19,8 @@ class NextToken(torch.nn.Module):
         self.packed = torch.nn.ParameterDict(
             {
                 name: torch.nn.Parameter(tensor, requires_grad=False)
-                for name, tensor in vars(weights).items()
-                if name not in ("shape", "head_VD")
+                for name, tensor in weights.tensors().items()
+                if name != "head_VD"
             }
         )
         self.head = None if weights.shape.tied else torch.nn.Parameter(weights.head_VD, requires_grad=False)

@@ -1,4 +1,4 @@
-"""Weights of a Llama-shaped language model, packed: one tensor a kind of layer, layers along the first dimension."""
+"""Weights of a Llama- or Qwen3-shaped language model, packed: one tensor a kind of layer, layers along the first dimension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ RANDOM_NORM_GAIN = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class ModelShape:
-    """Sizes of a Llama: `heads` query heads share `kv_heads` keys and values of `head` features each."""
+    """Sizes of a Llama: `heads` query heads share `kv_heads` keys and values of `head` features each.
+
+    `heads` x `head` need not be `width`. A Qwen3 is a Llama with `normed_heads`: an RMSNorm of each query and key before it is turned.
+    """
 
     layers: int
     width: int
@@ -29,6 +32,7 @@ class ModelShape:
     rope_base: float = 10_000.0
     epsilon: float = 1e-5
     tied: bool = True
+    normed_heads: bool = False
 
     @property
     def q_size(self) -> int:
@@ -51,7 +55,12 @@ SMOLLM2 = ModelShape(
     layers=30, width=576, heads=9, kv_heads=3, head=64, inner=1536, vocabulary=49_152, rope_base=100_000.0
 )
 TINY = ModelShape(layers=2, width=48, heads=3, kv_heads=1, head=16, inner=80, vocabulary=193)
-SHAPES = {"smollm2": SMOLLM2, "tiny": TINY}
+# Qwen/Qwen3-8B, config.json: the document's own
+QWEN3_8B = ModelShape(
+    layers=36, width=4096, heads=32, kv_heads=8, head=128, inner=12_288, vocabulary=151_936, rope_base=1_000_000.0,
+    epsilon=1e-6, tied=False, normed_heads=True,
+)  # fmt: skip
+SHAPES = {"smollm2": SMOLLM2, "tiny": TINY, "qwen3-8b": QWEN3_8B}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +80,18 @@ class Weights:
     norm_D: Tensor
     # the embedding itself where the two are tied
     head_VD: Tensor
+    # E features of a head: gains of queries and keys where `shape.normed_heads`
+    norm_q_LE: Tensor | None = None
+    norm_k_LE: Tensor | None = None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Those that the model has, by name."""
+        held = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "shape"}
+        return {name: tensor for name, tensor in held.items() if tensor is not None}
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Weights:
         """A copy elsewhere or in another dtype; tied tensors stay one."""
-        moved = {f.name: getattr(self, f.name).to(device, dtype) for f in fields(self) if f.name != "shape"}
+        moved = {name: tensor.to(device, dtype) for name, tensor in self.tensors().items()}
         if self.shape.tied:
             moved["head_VD"] = moved["embed_VD"]
         return replace(self, **moved)
@@ -100,10 +117,29 @@ def draw_weights(shape: ModelShape, seed: int = 0) -> Weights:
         norm_inner_LD=1 + draw(layers, width, deviation=0.1),
         norm_D=RANDOM_NORM_GAIN + draw(width, deviation=0.1),
         head_VD=embed if shape.tied else draw(shape.vocabulary, width, deviation=width**-0.5),
+        **{name: 1 + draw(layers, shape.head, deviation=0.1) for name in HEAD_NORM_NAMES if shape.normed_heads},
     )
 
 
-# packed name -> names of Hugging Face's LlamaForCausalLM below `model.layers.<i>.`, stacked along the rows
+def draw_large(shape: ModelShape, seed: int = 0) -> Weights:
+    """Random weights of which every layer has the same, in the memory of one: on a device they are as many as another model's.
+
+    8 B float32 numbers are 32 GB in the memory of every process that holds them.
+    """
+    one = draw_weights(replace(shape, layers=1), seed)
+    layers = {
+        name: getattr(one, name).expand(shape.layers, -1, -1)
+        for name in ("qkv_LOD", "out_LDQ", "gate_up_LFD", "down_LDF")
+    }
+    norms = {
+        name: tensor.expand(shape.layers, -1)
+        for name, tensor in one.tensors().items()
+        if name.startswith("norm_") and tensor.ndim == 2
+    }
+    return replace(one, shape=shape, **layers, **norms)
+
+
+# packed name -> names of Hugging Face's LlamaForCausalLM and Qwen3ForCausalLM below `model.layers.<i>.`, stacked along the rows
 LAYER_NAMES = {
     "qkv_LOD": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     "out_LDQ": ("self_attn.o_proj",),
@@ -112,17 +148,22 @@ LAYER_NAMES = {
     "norm_attention_LD": ("input_layernorm",),
     "norm_inner_LD": ("post_attention_layernorm",),
 }
+HEAD_NORM_NAMES = {"norm_q_LE": ("self_attn.q_norm",), "norm_k_LE": ("self_attn.k_norm",)}
+
+
+def list_layer_names(shape: ModelShape) -> dict[str, tuple[str, ...]]:
+    """Packed name -> Hugging Face's names in one layer, of the tensors that this model has."""
+    return LAYER_NAMES | (HEAD_NORM_NAMES if shape.normed_heads else {})
 
 
 def pack(shape: ModelShape, state: Mapping[str, Tensor]) -> Weights:
-    """Weights from the state dict of a LlamaForCausalLM, in its dtype.
+    """Weights from the state dict of a LlamaForCausalLM or Qwen3ForCausalLM, in its dtype.
 
     Raises:
         UserError: tensors are missing, or left over: a model with biases is another model without them.
     """
-    wanted = {
-        f"model.layers.{i}.{p}.weight" for parts in LAYER_NAMES.values() for p in parts for i in range(shape.layers)
-    }
+    names = list_layer_names(shape)
+    wanted = {f"model.layers.{i}.{p}.weight" for parts in names.values() for p in parts for i in range(shape.layers)}
     wanted |= {"model.embed_tokens.weight", "model.norm.weight"}
     wanted |= set() if shape.tied else {"lm_head.weight"}
     # a tied head may be written beside its embedding, and older files hold the angles' table
@@ -131,16 +172,15 @@ def pack(shape: ModelShape, state: Mapping[str, Tensor]) -> Weights:
         for name in state
         if not name.endswith("rotary_emb.inv_freq") and not (shape.tied and name == "lm_head.weight")
     }
-    for names, what in ((wanted - held, "lacks"), (held - wanted, "has, beside those of a Llama,")):
-        if names:
-            raise UserError(
-                f"the model {what} {len(names)} tensors, {min(names)} the first of them; use --decode library."
-            )
+    family = "Qwen3" if shape.normed_heads else "Llama"
+    for odd, what in ((wanted - held, "lacks"), (held - wanted, f"has, beside those of a {family},")):
+        if odd:
+            raise UserError(f"the model {what} {len(odd)} tensors, {min(odd)} the first of them; use --decode library.")
     packed = {
         name: torch.stack(
             [torch.cat([state[f"model.layers.{i}.{p}.weight"] for p in parts]) for i in range(shape.layers)]
         )
-        for name, parts in LAYER_NAMES.items()
+        for name, parts in names.items()
     }
     embed = state["model.embed_tokens.weight"]
     return Weights(
@@ -153,7 +193,7 @@ def pack(shape: ModelShape, state: Mapping[str, Tensor]) -> Weights:
 
 
 def unpack(weights: Weights) -> dict[str, Tensor]:
-    """The state dict of a LlamaForCausalLM; a tied head is left out, as Hugging Face does."""
+    """The state dict of a LlamaForCausalLM or Qwen3ForCausalLM; a tied head is left out, as Hugging Face does."""
     shape = weights.shape
     sizes = {
         "qkv_LOD": (shape.q_size, shape.kv_size, shape.kv_size),
@@ -162,7 +202,7 @@ def unpack(weights: Weights) -> dict[str, Tensor]:
     state = {"model.embed_tokens.weight": weights.embed_VD, "model.norm.weight": weights.norm_D}
     if not shape.tied:
         state["lm_head.weight"] = weights.head_VD
-    for name, parts in LAYER_NAMES.items():
+    for name, parts in list_layer_names(shape).items():
         stacked = getattr(weights, name)
         split = stacked.split(sizes[name], dim=1) if name in sizes else (stacked,)
         for part, tensor in zip(parts, split, strict=True):

@@ -35,6 +35,8 @@ def export_run(out: Path, into: Path) -> list[str]:
     generate.py needs torch and safetensors, and next_token.pt2 is a torch.export program of any number of prompts of any
     length; with --decode library, for any kind of model, generate.py needs transformers and there is no program.
 
+    The folder `adapter` holds the adapters alone, for PEFT.
+
     Raises:
         UserError: there is no whole checkpoint, or its model has gone.
     """

@@ -15,6 +15,7 @@ from phasewise_studies.polychromic.model.lora import Lora
 from phasewise_studies.polychromic.model.replies import Replies
 from phasewise_studies.polychromic.model.sampling import Sampling
 from phasewise_studies.polychromic.model.shared_cache import Sizes
+from phasewise_studies.polychromic.product.adapter import ADAPTER
 from phasewise_studies.polychromic.product.export import SCRIPT, write_ends, write_generation
 from phasewise_studies.polychromic.product.user_model import Tuning, UserModel
 
@@ -67,6 +68,7 @@ def open_library(
         return Replies(tokens_RT=padded, log_probabilities_RT=unknown, first_PV=unknown[:, :1])
 
     def export(folder: Path) -> None:
+        adapted.save_pretrained(folder / ADAPTER)
         merged = copy.deepcopy(adapted).merge_and_unload()
         merged.config.eos_token_id = write_ends(ends)
         merged.save_pretrained(folder)

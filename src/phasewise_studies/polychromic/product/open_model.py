@@ -1,7 +1,8 @@
-"""A user's model as parts of the training step, with fresh adapters: Llama-shaped ones by our own loop, any other through its library."""
+"""A user's model as parts of the training step, with fresh adapters: Llama, Mistral and Qwen3 by our own loop, any other through its library."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -15,6 +16,7 @@ from phasewise_studies.polychromic.model.llama import Forward
 from phasewise_studies.polychromic.model.lora import draw_flat, make_lora, merge
 from phasewise_studies.polychromic.model.sampling import Sampling
 from phasewise_studies.polychromic.model.shared_cache import Sizes
+from phasewise_studies.polychromic.product.adapter import ADAPTER, write_adapter
 from phasewise_studies.polychromic.product.export import (
     PROGRAM,
     carry_facts,
@@ -33,11 +35,11 @@ def open_model(
     path: Path, sizes: Sizes, sampling: Sampling, device: torch.device, dtype: torch.dtype, tuning: Tuning, *,
     decode: str, end: int | None, length: int,
 ) -> UserModel:  # fmt: skip
-    """`decode`: own (Llama-shaped models) or library (any causal model). `end`: the tokenizer's end of text, if it names one.
+    """`decode`: own (Llama, Mistral, Qwen3) or library (any causal model). `end`: the tokenizer's end of text, if it names one.
     `length`: tokens of the longest example.
 
     Raises:
-        UserError: the folder is no model, not Llama-shaped with decode="own", has fewer positions than tokens are wanted, or nothing
+        UserError: the folder is no model, of another kind with decode="own", has fewer positions than tokens are wanted, or nothing
             ends a text.
     """
     from safetensors import SafetensorError
@@ -76,9 +78,12 @@ def open_model(
         write_model(merged, folder, **carry_facts(model.config, ends))
         write_generation(model.generation_config, ends, folder)
         torch.export.save(export_program(merged), folder / PROGRAM)
+        write_adapter(lora, str(path), folder / ADAPTER)
 
-    note = "; ".join(generator.fallbacks) or "own decode loop"
-    joined = None if tuning.dropout or tuning.checkpointing or why_not_fused(switches, weights) else join(weights, lora)
+    reason = "the fused layers have no dropout, the plain layers learn" if tuning.dropout else ""
+    reason = reason or why_not_fused(replace(switches, checkpointing=tuning.checkpointing), weights)
+    joined = None if reason else join(weights, lora)
+    note = "; ".join((*generator.fallbacks, *([f"fused-learning: {reason}"] if reason else []))) or "own decode loop"
     return UserModel(
         forward=Forward(
             weights=weights,

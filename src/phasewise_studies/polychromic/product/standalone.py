@@ -55,6 +55,9 @@ def forward(
             (n @ state[f"{layer}self_attn.{part}_proj.weight"].T).view(len(tokens), count, -1).transpose(0, 1)
             for part, count in (("q", heads), ("k", groups), ("v", groups))
         )
+        if f"{layer}self_attn.q_norm.weight" in state:
+            q = norm(q, state[f"{layer}self_attn.q_norm.weight"], epsilon)
+            k = norm(k, state[f"{layer}self_attn.k_norm.weight"], epsilon)
         q, k = (rotate(part, start, config["rope_theta"]) for part in (q, k))
         if i in cache:
             k, v = torch.cat((cache[i][0], k), 1), torch.cat((cache[i][1], v), 1)

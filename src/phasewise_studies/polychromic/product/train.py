@@ -1,10 +1,12 @@
-"""Fine-tune your own model on your own JSONL, stop, resume, export.
+"""Fine-tune your own model on your own JSONL, stop, resume, evaluate, export.
 
     python -m phasewise_studies.polychromic.product.train run --model MODEL --data DATA.jsonl --out OUT --steps 100
     python -m phasewise_studies.polychromic.product.train run ...same command...       goes on where it stopped
+    python -m phasewise_studies.polychromic.product.train evaluate --out OUT --data HELD.jsonl
     python -m phasewise_studies.polychromic.product.train export --out OUT --into FOLDER
 
-Ctrl-C ends after the step at hand and saves. `OUT/log.jsonl` has one line a step, `OUT/checkpoint.pt` the adapters and the
+Ctrl-C ends after the step at hand and saves. `OUT/log.jsonl` has one line a step, with
+the seconds of each component, `OUT/checkpoint.pt` the adapters and the
 optimizer, `OUT/options.json` what the run was started with.
 """
 
@@ -15,6 +17,7 @@ import math
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,8 @@ from phasewise_studies.polychromic.model.diversity import diversity_closed
 from phasewise_studies.polychromic.model.llama import Forward
 from phasewise_studies.polychromic.model.lora import ALPHA, RANK
 from phasewise_studies.polychromic.model.optimizer import LEARNING_RATE, make_update
+from phasewise_studies.polychromic.product.components import Components
+from phasewise_studies.polychromic.product.evaluate import evaluate_run
 from phasewise_studies.polychromic.product.export_run import export_run
 from phasewise_studies.polychromic.product.open_model import open_run
 from phasewise_studies.polychromic.product.run_folder import (
@@ -90,7 +95,13 @@ def main() -> None:
 @click.option("--rate", type=Finite(0), default=LEARNING_RATE, show_default=True, help="learning rate")
 @click.option("--rank", type=click.IntRange(1), default=RANK, show_default=True, help="of the adapters")
 @click.option("--alpha", type=Finite(), default=ALPHA, show_default=True)
-@click.option("--dropout", type=Finite(0, 1, max_open=True), default=0.1, show_default=True)
+@click.option(
+    "--dropout",
+    type=Finite(0, 1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="of the adapters' inputs; above 0 the plain layers learn, not the fused ones",
+)
 @click.option("--temperature", type=Finite(0, min_open=True), default=0.9, show_default=True)
 @click.option("--top-p", type=Finite(0, 1), default=0.9, show_default=True)
 @click.option("--encoder", default="minilm", show_default=True, help="minilm, own, or the folder of a BERT encoder")
@@ -99,7 +110,7 @@ def main() -> None:
     type=click.Choice(("own", "library")),
     default="own",
     show_default=True,
-    help="own: Llama-shaped models; library: any",
+    help="own: Llama, Mistral and Qwen3; library: any causal model",
 )
 @click.option("--dtype", type=click.Choice(("auto", "float32", "bfloat16")), default="auto", show_default=True)
 @click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True)
@@ -123,8 +134,28 @@ def run(**options: Any) -> None:
 @click.option("--into", type=click.Path(file_okay=False, path_type=Path), required=True, help="folder to write")
 @report_errors
 def export(out: Path, into: Path) -> None:
-    """Write the merged model: safetensors, tokenizer, settings and generate.py; with --decode own a torch.export program too."""
+    """Write the merged model: safetensors, tokenizer, settings and generate.py; with --decode own a torch.export program too.
+
+    The folder adapter/ in it holds the adapters alone, as PEFT reads them.
+    """
     click.echo(f"wrote {', '.join(export_run(out, into))}")
+
+
+@main.command()
+@click.option(
+    "--out", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True, help="folder of the run"
+)
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="JSONL that was held out",
+)
+@click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True)
+@report_errors
+def evaluate(out: Path, data: Path, device: str) -> None:
+    """Loss, diversity and samples on held-out examples, before and after the training; OUT/evaluation.json holds them."""
+    evaluate_run(out, data, choose_device("" if device == "auto" else device), click.echo)
 
 
 def train(options: dict[str, Any]) -> int:
@@ -141,8 +172,11 @@ def train(options: dict[str, Any]) -> int:
     examples = data.examples
     update = make_update(user.lora, flat=True, rate=options["rate"])
     done = resume(update, out, click.echo)
+    clock = Components(device)
+    watched = replace(update, step=clock.watch("update", update.step))
     parts = trainer.Parts(
-        forward=user.forward, lora=user.lora, generate=user.generate, embed=embed, diversity=diversity_closed, update=update,
+        forward=user.forward, lora=user.lora, generate=clock.watch("generation", user.generate),
+        embed=clock.watch("encoding", embed), diversity=clock.watch("diversity", diversity_closed), update=watched,
         micro=options["micro"], together=options["micro"] * options["accumulate"], mode=options["mode"], weight=options["weight"],
         ends=user.ends,
     )  # fmt: skip
@@ -163,12 +197,13 @@ def train(options: dict[str, Any]) -> int:
         )  # fmt: skip
         placed = {name: tensor.to(device) for name, tensor in batch.items()}
         if micro_step is None:
-            micro_step = _choose_micro_step(parts, options["replies"], placed)
+            micro_step = clock.watch("learning", _choose_micro_step(parts, options["replies"], placed))
         # dropout too is the same after a resume
         torch.manual_seed(options["seed"] * 1_000_003 + step)
         result = trainer.train_step(parts, micro_step, placed)
         line = {"step": step, "loss": float(result["loss"]), "quality": float(result["quality"])}
         line |= {"diversity": float(result["diversity"].mean()), "seconds": time.perf_counter() - started}
+        line["components"] = clock.take()
         if not math.isfinite(line["loss"]) or not bool(user.lora.flat.isfinite().all()):
             raise UserError(
                 f"step {step}: the loss is {line['loss']} and the adapters are lost; they are not saved, the last checkpoint stays. "

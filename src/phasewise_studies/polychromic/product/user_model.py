@@ -39,7 +39,7 @@ class UserModel:
     ends: tuple[int, ...]
     # vectors of the tokens (V, D)
     table: Tensor
-    # writes the merged model
+    # writes the merged model, and the adapters beside it
     export: Callable[[Path], None]
     note: str
 

@@ -23,7 +23,7 @@ def call(*arguments: str) -> str:
 
 def read_log(out: Path) -> list[dict]:
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+    return [{name: value for name, value in line.items() if name not in ("seconds", "components")} for line in lines]
 
 
 def refuse(*arguments: str) -> str:

@@ -16,6 +16,8 @@ from phasewise_studies.polychromic.trainer import token_log_probabilities
 
 # two heads a group, a head and an untied end of their own, no power of two in the sizes
 SHAPE = ModelShape(layers=2, width=48, heads=4, kv_heads=2, head=24, inner=80, vocabulary=193, tied=False)
+# its heads together are wider than the model
+QWEN3 = replace(SHAPE, heads=6, rope_base=1e6, epsilon=1e-6, normed_heads=True)
 
 
 def make_forwards(

@@ -11,7 +11,8 @@ from torch.nn import functional
 from phasewise_studies.polychromic.kernels import gate_triton, loss_triton, norm_triton, rotary_triton
 from phasewise_studies.polychromic.model.llama import rms_norm
 from phasewise_studies.polychromic.model.rotary import rotate
-from phasewise_studies.polychromic.tests.fused_model import SHAPE, gradients, make_forwards
+from phasewise_studies.polychromic.model.weights import ModelShape
+from phasewise_studies.polychromic.tests.fused_model import QWEN3, SHAPE, gradients, make_forwards
 
 EPSILON = 1e-5
 
@@ -48,7 +49,7 @@ def norm(rows: int, width: int, *, alone: bool = False, dtype: torch.dtype = tor
     return worst((h, x if alone else x + y), (n, exact), (dx, grad if alone else grad + dh))
 
 
-def turn(batch: int, length: int, heads: int, groups: int, head: int) -> float:
+def turn(batch: int, length: int, heads: int, groups: int, head: int, *, normed: bool = False) -> float:
     size = (heads + 2 * groups) * head
     # heads before tokens, as attention gives gradients
     q, k, v = (
@@ -58,16 +59,22 @@ def turn(batch: int, length: int, heads: int, groups: int, head: int) -> float:
     angles = draw(batch * length, head // 2, seed=4)
     cos, sin = angles.cos(), angles.sin()
     out, back = strided(batch * length, size, torch.float32), strided(batch * length, size, torch.float32)
-    rotary_triton.turn(out, q, k, v, cos, sin)
+    gains = 1 + draw(2, head, seed=7)
+    how = rotary_triton.HeadNorm(*gains, EPSILON) if normed else None
+    rotary_triton.turn(out, q, k, v, cos, sin, how)
     leaves = widen(q, k, v)
     at = (batch, length, -1)
-    parts = [rotate(one, cos.view(at).double(), sin.view(at).double()) for one in leaves[:2]]
+    queries_and_keys = [
+        rms_norm(x, gain, EPSILON) if normed else x for x, gain in zip(leaves[:2], gains.double(), strict=True)
+    ]
+    parts = [rotate(one, cos.view(at).double(), sin.view(at).double()) for one in queries_and_keys]
     exact = torch.cat([part.flatten(2) for part in (*parts, leaves[2])], dim=2).flatten(0, 1)
     given = draw(batch * length, size, seed=6)
     grads = torch.autograd.grad(exact, leaves, given.double())
     sizes = (heads * head, groups * head, groups * head)
     dq, dk, dv = (part.unflatten(0, (batch, length)).unflatten(-1, (-1, head)) for part in given.split(sizes, 1))
-    rotary_triton.turn(back, dq, dk, dv, cos, sin, back=True)
+    before = torch.cat([part.flatten(2) for part in (q, k, v)], dim=2).flatten(0, 1) if normed else None
+    rotary_triton.turn_back(back, dq, dk, dv, cos, sin, how, before)
     return worst((out, exact), (back, torch.cat([grad.flatten(2) for grad in grads], dim=2).flatten(0, 1)))
 
 
@@ -96,9 +103,9 @@ def loss(rows: int, vocabulary: int, dtype: torch.dtype = torch.float32) -> floa
     return worst((log_p, exact), (found, grad))
 
 
-def model() -> dict[str, float | bool]:
+def model(shape: ModelShape) -> dict[str, float | bool]:
     """Gradients of both batches through the kernels, against the plain layers in float32."""
-    plain, fused = make_forwards(SHAPE, torch.float32)
+    plain, fused = make_forwards(shape, torch.float32)
     wanted, exact = gradients(plain)
     found, own = gradients(fused)
     _, again = gradients(fused)
@@ -117,11 +124,13 @@ def main() -> None:
         "norm": [norm(1, 48), norm(63, 48, alone=True), norm(5, 576), norm(3, 33, alone=True)],
         "norm bfloat16": [norm(7, 48, dtype=bfloat16)],
         "turn": [turn(1, 1, 3, 1, 16), turn(2, 31, 4, 2, 24), turn(1, 5, 9, 3, 64)],
+        "turn with a norm": [turn(1, 1, 3, 1, 16, normed=True), turn(2, 31, 4, 2, 24, normed=True)],
         "gate": [gate(1, 80), gate(63, 33), gate(2, 700)],
         "gate bfloat16": [gate(5, 80, bfloat16)],
         "loss": [loss(1, 193), loss(63, 101), loss(3, 5000)],
         "loss bfloat16": [loss(5, 193, bfloat16)],
-        "model": model(),
+        "model": model(SHAPE),
+        "qwen3": model(QWEN3),
     }
     print(json.dumps(found))
 

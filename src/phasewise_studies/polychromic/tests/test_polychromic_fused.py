@@ -17,7 +17,7 @@ from phasewise_studies.polychromic.model.llama import project
 from phasewise_studies.polychromic.model.lora import GROUPS
 from phasewise_studies.polychromic.model.weights import SMOLLM2, TINY, draw_weights
 from phasewise_studies.polychromic.switches import Switches
-from phasewise_studies.polychromic.tests.fused_model import SHAPE, draw_batches, gradients, make_forwards
+from phasewise_studies.polychromic.tests.fused_model import QWEN3, SHAPE, draw_batches, gradients, make_forwards
 from phasewise_studies.polychromic.trainer import token_log_probabilities
 from phasewise_studies.polychromic.variants.learning import assemble, why_not_fused
 from phasewise_studies.testing import interpret_once
@@ -31,7 +31,7 @@ def interpreted(tmp_path_factory: pytest.TempPathFactory) -> dict:
     return interpret_once(tmp_path_factory, "phasewise_studies.polychromic.tests.interpret_fused")
 
 
-@pytest.mark.parametrize("name", ["norm", "turn", "gate", "loss"])
+@pytest.mark.parametrize("name", ["norm", "turn", "turn with a norm", "gate", "loss"])
 def test_a_kernel_and_its_backward_pass_are_those_of_autograd_in_float64(interpreted, name: str) -> None:
     assert max(interpreted[name]) < 2e-5
 
@@ -42,8 +42,9 @@ def test_a_kernel_rounds_to_bfloat16_at_its_end_only(interpreted, name: str) -> 
     assert max(interpreted[f"{name} bfloat16"]) < 2**-7
 
 
-def test_the_model_by_kernels_has_the_gradients_of_the_plain_one_and_repeats(interpreted) -> None:
-    case = interpreted["model"]
+@pytest.mark.parametrize("name", ["model", "qwen3"])
+def test_the_model_by_kernels_has_the_gradients_of_the_plain_one_and_repeats(interpreted, name: str) -> None:
+    case = interpreted[name]
     assert case["log_p"] < 1e-4
     assert case["error"] < 1e-4
     assert case["cosine"] > 1 - 1e-8
@@ -54,6 +55,8 @@ def test_the_model_by_kernels_has_the_gradients_of_the_plain_one_and_repeats(int
     ("shape", "sizes", "rank"),
     [
         (SHAPE, ((2, 7), (3, 4)), 16),
+        (QWEN3, ((2, 7), (3, 4)), 16),
+        (replace(QWEN3, tied=True), ((1, 13),), 3),
         (TINY, ((1, 13),), 3),
         (TINY, ((1, 1), (2, 63), (1, 127)), 16),
         (TINY, ((1, 500),), 16),

@@ -55,6 +55,7 @@ def test_all_programs_of_a_row_can_run_at_once(rows: int, vocabulary: int) -> No
 # what each kernel is given: pointers by type (H = 16-bit floats), and constants of SmolLM2's sizes
 HEADS = {"H": 9, "G": 3, "E": 64, "REPLIES": 3}
 CUT = {"ROWS": 16, "SPLIT": 8, "BLOCK": 32, "PRECISION": "ieee"}
+TURNED = {name: "H" for name in ("out", "q", "k", "v", "before", "gain_q", "gain_k")}
 KERNELS = {
     "qkv_kernel": (
         {"q": "H", "own_k": "H", "own_v": "H", "x": FLOATS, "gain": "H", "w": "H", "cosines": FLOATS, "sines": FLOATS,
@@ -89,8 +90,17 @@ KERNELS = {
         {"D": 576, "BLOCK": 1024, "HAS_DH": True}, 4,
     ),
     "turn_kernel": (
-        {"out": "H", "q": "H", "k": "H", "v": "H", "cosines": FLOATS, "sines": FLOATS},
-        {"H": 9, "G": 3, "E": 64, "HEADS": 16, "PAIRS": 32}, 2,
+        {**TURNED, "cosines": FLOATS, "sines": FLOATS},
+        {"H": 9, "G": 3, "E": 64, "HEADS": 16, "PAIRS": 32, "NORMED": False, "BACK": True}, 2,
+    ),
+    # of Qwen3-8B
+    "turn_kernel with a norm": (
+        {**TURNED, "cosines": FLOATS, "sines": FLOATS},
+        {"H": 32, "G": 8, "E": 128, "HEADS": 64, "PAIRS": 64, "NORMED": True, "BACK": False}, 8,
+    ),
+    "turn_kernel back with a norm": (
+        {**TURNED, "cosines": FLOATS, "sines": FLOATS},
+        {"H": 32, "G": 8, "E": 128, "HEADS": 64, "PAIRS": 64, "NORMED": True, "BACK": True}, 8,
     ),
     "gate_kernel": ({"a": "H", "gate_up": "H"}, {"BLOCK": 512}, 2),
     "gate_backward_kernel": ({"dgate_up": "H", "da": "H", "gate_up": "H"}, {"BLOCK": 512}, 2),
@@ -113,12 +123,13 @@ def compile_kernel(name: str, capability: int):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    owner = next(m for m in map(importlib.import_module, OWNERS) if hasattr(m, name))
-    kernel, (pointers, constants, warps) = getattr(owner, name), KERNELS[name]
+    function = name.split()[0]
+    owner = next(m for m in map(importlib.import_module, OWNERS) if hasattr(m, function))
+    kernel, (pointers, constants, warps) = getattr(owner, function), KERNELS[name]
     overlaps = capability >= 90
     constants = {key: overlaps if value is None else value for key, value in constants.items()}
     half = "*bf16" if capability >= 80 else "*fp16"
-    floats = ("epsilon", "scale", "inverse_temperature", "top_p", "sign")
+    floats = ("epsilon", "scale", "inverse_temperature", "top_p")
     signature = {
         n: "constexpr"
         if n in constants
@@ -151,7 +162,7 @@ def test_a_kernel_compiles_for_hopper_and_its_shared_memory_fits(name: str) -> N
     ("name", "capability"),
     [
         ("qkv_kernel", 80), ("attention_kernel", 80), ("sample_kernel", 75), ("diversity_kernel", 75),
-        ("add_norm_kernel", 80), ("add_norm_backward_kernel", 80), ("turn_kernel", 80), ("gate_kernel", 80),
+        ("add_norm_kernel", 80), ("add_norm_backward_kernel", 80), ("turn_kernel", 80), ("turn_kernel back with a norm", 80), ("gate_kernel", 80),
         ("gate_backward_kernel", 80), ("log_p_kernel", 80), ("log_p_backward_kernel", 80),
     ],
 )  # fmt: skip

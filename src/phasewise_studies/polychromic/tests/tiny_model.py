@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from phasewise_studies.polychromic.model.hugging_face import make_library_model
-from phasewise_studies.polychromic.model.weights import TINY, draw_weights
+from phasewise_studies.polychromic.model.weights import TINY, ModelShape, draw_weights
 
 WORDS = [
     "the",
@@ -34,19 +34,19 @@ WORDS = [
 ]
 
 
-def write_tiny_model(folder: Path, ends: int | list[int] = 2) -> Path:
-    """A random Llama of 193 words with a tokenizer that splits at spaces and names token 2 as the end of a text; the model knows `ends`."""
+def write_tiny_model(folder: Path, ends: int | list[int] = 2, shape: ModelShape = TINY) -> Path:
+    """A random model, a Llama by default, of 193 words with a tokenizer that splits at spaces and names token 2 as the end of a text; the model knows `ends`."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = {name: i for i, name in enumerate(["<pad>", "<unk>", "</s>", *WORDS])}
-    vocabulary |= {f"w{i}": i for i in range(len(vocabulary), TINY.vocabulary)}
+    vocabulary |= {f"w{i}": i for i in range(len(vocabulary), shape.vocabulary)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
     ).save_pretrained(folder)
-    model = make_library_model(draw_weights(TINY).to("cpu", torch.float32))
+    model = make_library_model(draw_weights(shape).to("cpu", torch.float32))
     model.config.eos_token_id = model.generation_config.eos_token_id = ends
     model.save_pretrained(folder)
     return folder

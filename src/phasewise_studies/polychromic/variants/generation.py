@@ -19,6 +19,9 @@ from phasewise_studies.polychromic.model.sampling import Sampling, sample
 from phasewise_studies.polychromic.model.weights import Weights
 from phasewise_studies.polychromic.switches import Switches
 
+# tokens between two questions to the host, as in decoder.py
+BURST = 8
+
 
 @dataclass(frozen=True, kw_only=True)
 class Generator:
@@ -34,19 +37,22 @@ def make_generator(
 ) -> Generator:  # fmt: skip
     """`sizes.prompts` is the number of prompts that are generated for together; loops that ask the host end with `ends`.
 
-    `ask_between_bursts`: the fused loop too asks after each burst of tokens whether all replies have ended. Phases that are
+    `ask_between_bursts`: loops of graphs too ask after each burst of tokens whether all replies have ended. Phases that are
     timed do not: they make all tokens.
     """
     stop = partial(have_ended, ends=ends)
     forward = Forward(weights=weights, lora=lora, sdpa=switches.sdpa)
-    if switches.fused_decode:
-        return _make_fused(weights, lora, sizes, sampling, stop if ask_between_bursts else None)
+    between = stop if ask_between_bursts else None
+    if switches.fused_decode and not weights.shape.normed_heads:
+        return _make_fused(weights, lora, sizes, sampling, between)
     if not switches.shared_cache:
         rows = 1 if switches.batching == "one" else sizes.rows
         return Generator(generate=partial(generate_growing, forward, sampling=sampling, rows=rows, ends=ends))
     sampler, fallbacks = _choose_sampler(switches, weights)
+    if switches.fused_decode:
+        fallbacks += ("fused-decode: the kernels take no norm of queries and keys (Qwen3), PyTorch's own ran instead",)
     if switches.decode_graph:
-        return _make_graph(weights, lora, switches, sizes, sampling, sampler, fallbacks)
+        return _make_graph(weights, lora, switches, sizes, sampling, sampler, fallbacks, between)
     buffers = shared_cache.make_buffers(forward, sizes)
     asked = None if switches.device_sampling else stop
     run = partial(shared_cache.generate_shared, forward, buffers, sampling=sampling, sampler=sampler, stop=asked)
@@ -77,9 +83,9 @@ def keep_merged(weights: Weights, lora: Lora | None) -> Fresh:
 
 def _make_graph(
     weights: Weights, lora: Lora | None, switches: Switches, sizes: shared_cache.Sizes, sampling: Sampling,
-    sampler: shared_cache.Sampler, fallbacks: tuple[str, ...],
+    sampler: shared_cache.Sampler, fallbacks: tuple[str, ...], stop: Callable[[Tensor], bool] | None,
 ) -> Generator:  # fmt: skip
-    """Two graphs: prefill with the first token, and one further token, which is replayed."""
+    """Two graphs: prefill with the first token, and one further token, which is replayed; `stop` is asked after each `BURST`."""
     fresh = keep_merged(weights, lora)
     forward = Forward(weights=fresh.weights, sdpa=switches.sdpa)
     buffers = shared_cache.make_buffers(forward, sizes)
@@ -103,7 +109,9 @@ def _make_graph(
         fresh.bring()
         batch = {"prompts": prompts_PS, "lengths": lengths_P, "uniforms": uniforms_RT.to(buffers.uniforms_RT.dtype)}
         first_PV = begin.call(batch)
-        for _ in range(1, sizes.tokens):
+        for made in range(1, sizes.tokens):
+            if stop is not None and (made - 1) % BURST == 0 and stop(buffers.tokens_RT[:, :made]):
+                break
             room.call(buffers.step)
         return shared_cache.collect(buffers, first_PV.clone())
 

@@ -14,6 +14,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources
 from triton.testing import do_bench
 
+from phasewise.records.errors import UserError, report_errors
 from phasewise_studies.resnet_bk.kernels.linear_cross_entropy import Tiles, head_backward, head_forward
 
 TOKENS, CLASSES, WARPS, STAGES = (64, 128), (64, 128), (4, 8), (2, 3, 4)
@@ -48,12 +49,17 @@ def time_candidates(tokens: int, classes: int, width: int) -> dict[str, list[tup
     return {name: sorted(times, reverse=True) for name, times in found.items()}
 
 
+@report_errors
 def main() -> None:
     """Print the eight fastest of each."""
     parser = argparse.ArgumentParser(description="Time the head's kernels over candidate tiles")
     for name, default in (("tokens", 16_384), ("classes", 30_000), ("width", 64)):
         parser.add_argument(f"--{name}", type=int, default=default)
     sizes = parser.parse_args()
+    if not torch.cuda.is_available():
+        raise UserError(
+            "the head's kernels are timed on an NVIDIA GPU, and torch finds none; call this where there is one"
+        )
     for times in time_candidates(sizes.tokens, sizes.classes, sizes.width).values():
         for taken, name in times[-8:]:
             # 2 products forward, 2 backward, of 2 tokens classes width operations each

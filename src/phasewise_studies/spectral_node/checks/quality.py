@@ -1,8 +1,9 @@
-"""How well and how fast it learns: concentrations left out, against a straight line between their neighbours; 500 epochs."""
+"""How well and how fast it learns: concentrations left out, against a line and a spline; 500 epochs."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor
 
 from phasewise import Chart, CheckContext, Checked, Quantity, Series
 from phasewise_studies.spectral_node import data
-from phasewise_studies.spectral_node.product.fit import fit, predict_spectra
+from phasewise_studies.spectral_node.product.fit import Settings, fit
+from phasewise_studies.spectral_node.product.leave_one_out import leave_out, predict_spectra
 from phasewise_studies.spectral_node.switches import Switches
 
 # the user's document; one step here is all of its transitions
@@ -52,106 +54,108 @@ def _switches(context: CheckContext) -> Switches:
 
 def judge_synthetic(context: CheckContext) -> Checked:
     """Six (or fewer) models, each without one concentration of the synthetic table, which it then predicts."""
-    generator = torch.Generator().manual_seed(1)
-    table = data.synthetic_table(context.shape.levels, context.shape.wavelengths, generator)
-    levels = data.levels(context.shape.levels)
-    truth = data.absorbance(levels[:, None], data.wavelengths(context.shape.wavelengths))
-    return _judge(context, "synthetic", levels, table, truth, list(range(context.shape.levels)))
+    count, waves = context.shape.levels, data.wavelengths(context.shape.wavelengths)
+    levels = data.levels(count)
+    table = data.synthetic_table(count, len(waves), torch.Generator().manual_seed(1))
+    truth = data.absorbance(levels[:, None], waves)
+    epochs = MANY_EPOCHS if context.device.type == "cuda" else FEW_EPOCHS
+    left = tuple(
+        leave_out(
+            data.Spectra(levels, waves, table, -1.0, 1.0, 0.0, 1.0), _settings(context), epochs=epochs,
+            device=context.device, switches=_switches(context),
+        )
+    )  # fmt: skip
+    guesses = {
+        label: torch.stack([one.predicted[way] for one in left])
+        for label, way in (("", "model"), ("straight line", "line"), ("spline", "spline"))
+    }
+    within = torch.tensor([one.within for one in left])
+    compared = _compare("synthetic", guesses, truth, list(left[-1].losses), epochs, within)
+    each = {
+        f"MSE, {_label('synthetic', way)}, {level:.0f} ppb": Quantity(value=float((guess - exact).square().mean()))
+        for way, found in guesses.items()
+        for level, guess, exact in zip(data.LEVELS_PPB, found, truth, strict=False)
+    }
+    return replace(compared, numbers={**compared.numbers, **each})
+
+
+def _label(name: str, way: str) -> str:
+    return f"{name}, {way}" if way else name
 
 
 def judge_measured(context: CheckContext) -> Checked:
     """Six of the 21 measured spectra are known, the other 15 are predicted."""
     spectra = data.load_real()
-    table = spectra.table
     if context.device.type == "cpu":
         # every 24th channel
-        table = table[:, ::24]
-    known = torch.linspace(0, len(table) - 1, 6).round().long()
-    rest = torch.tensor([k for k in range(len(table)) if k not in known.tolist()])
+        spectra = replace(spectra, wavelengths=spectra.wavelengths[::24], table=spectra.table[:, ::24])
+    table = spectra.table
+    chosen = torch.linspace(0, len(table) - 1, 6).round().long()
+    rest = torch.tensor([k for k in range(len(table)) if k not in chosen.tolist()])
+    known = replace(spectra, levels=spectra.levels[chosen], table=table[chosen])
     epochs = MANY_EPOCHS if context.device.type == "cuda" else FEW_EPOCHS
     parameters, losses = fit(
-        spectra.levels[known],
-        table[known],
-        _switches(context),
-        widths=_widths(context),
-        epochs=epochs,
-        device=context.device,
-    )
-    found = predict_spectra(parameters, spectra.levels[known], table[known], spectra.levels[rest])
-    line = data.interpolate_linear(spectra.levels[known], table[known], spectra.levels[rest])
-    # the known ones hold both ends
-    return _compare("measured", found, line, table[rest], losses, epochs, torch.ones(len(rest), dtype=torch.bool))
-
-
-def _judge(
-    context: CheckContext, name: str, levels: Tensor, table: Tensor, truth: Tensor, left_out: list[int]
-) -> Checked:
-    epochs = MANY_EPOCHS if context.device.type == "cuda" else FEW_EPOCHS
-    found, line, losses = [], [], []
-    for k in left_out:
-        kept = torch.tensor([i for i in range(len(levels)) if i != k])
-        parameters, losses = fit(
-            levels[kept], table[kept], _switches(context), widths=_widths(context), epochs=epochs, device=context.device
-        )
-        found.append(predict_spectra(parameters, levels[kept], table[kept], levels[k : k + 1])[0])
-        line.append(data.interpolate_linear(levels[kept], table[kept], levels[k : k + 1])[0])
-    known = data.LEVELS_PPB[: len(levels)]
-    within = torch.tensor([0 < k < len(levels) - 1 for k in left_out])
-    compared = _compare(name, torch.stack(found), torch.stack(line), truth[left_out], losses, epochs, within)
-    each = {
-        f"MSE, {way}, {known[k]:.0f} ppb": Quantity(value=float((guess - truth[k]).square().mean()))
-        for way, guesses in ((name, found), (f"{name}, straight line", line))
-        for k, guess in zip(left_out, guesses, strict=True)
+        known.levels, known.wavelengths, known.table, _settings(context), epochs=epochs, device=context.device,
+        switches=_switches(context),
+    )  # fmt: skip
+    wanted = spectra.levels[rest]
+    guesses = {
+        "": predict_spectra(parameters, known, wanted),
+        "straight line": data.interpolate_linear(known.levels, known.table, wanted),
+        "spline": data.interpolate_spline(known.levels, known.table, wanted),
     }
-    return replace(compared, numbers={**compared.numbers, **each})
+    # the known ones hold both ends
+    return _compare("measured", guesses, table[rest], losses, epochs, torch.ones(len(rest), dtype=torch.bool))
 
 
-def _widths(context: CheckContext) -> tuple[int, int]:
-    return context.shape.first, context.shape.second
+def _settings(context: CheckContext) -> Settings:
+    return Settings(widths=(context.shape.first, context.shape.second))
 
 
-def tell_verdicts(found: Tensor, line: Tensor, truth: Tensor, within: Tensor) -> str:
-    """Whether the straight line through known spectra is beaten: between known concentrations, and beyond them.
+def tell_verdicts(guesses: Mapping[str, Tensor], truth: Tensor, within: Tensor) -> str:
+    """Whether the straight line and the spline through known spectra are beaten: between known concentrations, and beyond them.
 
-    Spectra are (S, W); within (S,) is True where known concentrations lie on both sides. The two are different tasks, and
-    errors beyond the ends are so large that they would decide a common verdict alone.
+    Spectra are (S, W), the model's under ""; within (S,) is True where known concentrations lie on both sides. The two are
+    different tasks, and errors beyond the ends are so large that they would decide a common verdict alone.
     """
     told = []
-    for where, way, rows in (
-        ("between known concentrations", "interpolation", within),
-        ("beyond them", "extrapolation", ~within),
-    ):
+    for where, rows in (("between known concentrations", within), ("beyond them", ~within)):
         if rows.any():
-            mine, straight = score(found[rows], truth[rows]).mse, score(line[rows], truth[rows]).mse
-            verdict = "beats" if mine < straight else "does not beat"
-            told.append(f"{where} it {verdict} linear {way}: MSE {mine:.3g} against {straight:.3g}")
+            errors = {way: score(found[rows], truth[rows]).mse for way, found in guesses.items()}
+            verdicts = ", ".join(
+                f"{'beats' if errors[''] < error else 'does not beat'} the {way} ({error:.3g})"
+                for way, error in errors.items()
+                if way
+            )
+            told.append(f"{where} it {verdicts} with MSE {errors['']:.3g}")
     return "; ".join(told)
 
 
 def _compare(
-    name: str, found: Tensor, line: Tensor, truth: Tensor, losses: list[float], epochs: int, within: Tensor
+    name: str, guesses: Mapping[str, Tensor], truth: Tensor, losses: list[float], epochs: int, within: Tensor
 ) -> Checked:
-    """Scores of both ways, a chart of one spectrum in the middle, and whether the straight line is beaten."""
-    mine, straight = score(found, truth), score(line, truth)
+    """Scores of all ways, a chart of one spectrum in the middle, and whether the rivals are beaten."""
+    scores = {way: score(found, truth) for way, found in guesses.items()}
     numbers = {}
-    for label, scores in ((name, mine), (f"{name}, straight line", straight)):
+    for way, found in scores.items():
+        label = _label(name, way)
         numbers |= {
-            f"MSE, {label}": Quantity(value=scores.mse),
-            f"MAE, {label}": Quantity(value=scores.mae),
-            f"R2, {label}": Quantity(value=scores.r2),
-            f"spectral angle, {label}": Quantity(value=scores.angle, unit="rad"),
+            f"MSE, {label}": Quantity(value=found.mse),
+            f"MAE, {label}": Quantity(value=found.mae),
+            f"R2, {label}": Quantity(value=found.r2),
+            f"spectral angle, {label}": Quantity(value=found.angle, unit="rad"),
         }
     few = "" if epochs == MANY_EPOCHS else f" ({MANY_EPOCHS} on a GPU)"
     middle = len(truth) // 2
     channel = tuple(float(i) for i in range(truth.shape[1]))
-    drawn = (("left out", truth), ("predicted", found), ("straight line", line))
-    lines = tuple(Series(label=label, x=channel, y=tuple(table[middle].tolist())) for label, table in drawn)
+    drawn = {"left out": truth, **{way or "predicted": found for way, found in guesses.items()}}
+    lines = tuple(Series(label=label, x=channel, y=tuple(table[middle].tolist())) for label, table in drawn.items())
     return Checked(
         # not a contest: training has to have learnt, and to give spectra
-        passed=losses[-1] < losses[0] and bool(found.isfinite().all()),
+        passed=losses[-1] < losses[0] and bool(guesses[""].isfinite().all()),
         message=(
-            f"after {epochs} epochs{few} {tell_verdicts(found, line, truth, within)}; over all, R2 {mine.r2:.3f} "
-            f"against {straight.r2:.3f}"
+            f"after {epochs} epochs{few} {tell_verdicts(guesses, truth, within)}; over all, R2 {scores[''].r2:.3f} "
+            f"against {scores['straight line'].r2:.3f} of the line"
         ),
         numbers=numbers,
         chart=Chart(

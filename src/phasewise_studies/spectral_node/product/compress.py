@@ -43,10 +43,10 @@ def encode(parameters: Parameters) -> dict[str, Tensor]:
     return to_single(parameters) | {LARGE: codes, SCALE: scale, EMBEDDING: parameters[EMBEDDING].to(torch.float16)}
 
 
-def decode(stored: Parameters) -> dict[str, Tensor]:
-    """What `encode` or `to_single` gave, in float64."""
-    found = {name: value.double() for name, value in stored.items() if name != SCALE}
-    return found | ({LARGE: found[LARGE] * stored[SCALE].double()} if SCALE in stored else {})
+def decode(stored: Parameters, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+    """What `encode` or `to_single` gave, as floats."""
+    found = {name: value.to(dtype) for name, value in stored.items() if name != SCALE}
+    return found | ({LARGE: found[LARGE] * stored[SCALE].to(dtype)} if SCALE in stored else {})
 
 
 def to_single(parameters: Parameters) -> dict[str, Tensor]:

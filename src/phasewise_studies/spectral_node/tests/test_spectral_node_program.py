@@ -234,9 +234,10 @@ def test_levels_between_known_ones_and_beyond_them_are_judged_apart() -> None:
     # worse within, and so much better beyond that a common verdict would be "beats"
     found, line = torch.tensor([[1.0], [2.0], [2.0], [1.0]]), torch.tensor([[9.0], [1.0], [1.0], [9.0]])
     within = torch.tensor([False, True, True, False])
-    assert quality.tell_verdicts(found.expand(4, 3), line.expand(4, 3), truth, within) == (
-        "between known concentrations it does not beat linear interpolation: MSE 4 against 1; "
-        "beyond them it beats linear extrapolation: MSE 1 against 81"
+    guesses = {"": found.expand(4, 3), "straight line": line.expand(4, 3)}
+    assert quality.tell_verdicts(guesses, truth, within) == (
+        "between known concentrations it does not beat the straight line (1) with MSE 4; "
+        "beyond them it beats the straight line (81) with MSE 1"
     )
 
 

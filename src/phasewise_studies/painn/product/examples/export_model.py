@@ -17,6 +17,7 @@ from phasewise.records.errors import report_errors
 from phasewise_studies.painn import reference
 from phasewise_studies.painn.data import as_atoms, make_molecules
 from phasewise_studies.painn.product.deploy import PotentialOnEdges
+from phasewise_studies.painn.product.files import model_path, refuse_existing
 from phasewise_studies.painn.weights import choose_weights, load_model
 
 
@@ -34,10 +35,11 @@ def main() -> None:
     """Export, package, load again, and compare on a batch of another size."""
     parser = argparse.ArgumentParser(description="Export PaiNN with forces through torch.export and AOTInductor")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--model", type=Path)
+    parser.add_argument("--model", type=model_path, help="a checkpoint, or student")
     parser.add_argument("--features", type=int, default=128)
     given = parser.parse_args()
 
+    refuse_existing(given.out)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     weights, sizes = load_model(given.model) if given.model else choose_weights(given.features)
     module = PotentialOnEdges(weights, sizes).to(device).eval()

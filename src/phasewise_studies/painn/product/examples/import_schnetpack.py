@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 
 from phasewise.records.errors import report_errors
+from phasewise_studies.painn.product.files import refuse_existing
 from phasewise_studies.painn.product.schnetpack_state import from_schnetpack, known_elements, read_sizes, read_state
 from phasewise_studies.painn.weights import checkpoint_file, save_model
 
@@ -28,6 +29,7 @@ def main() -> None:
     parser.add_argument("--trust", action="store_true", help="the file is a pickled module of your own: load it")
     given = parser.parse_args()
 
+    refuse_existing(*(checkpoint_file(given.out, ending) for ending in (".json", ".safetensors")))
     state = read_state(given.model, given.trust)
     sizes = read_sizes(state, given.cutoff, given.basis)
     weights = from_schnetpack(state, sizes)

@@ -1,0 +1,52 @@
+"""A command with all that it starts, as one group of processes that does not outlive the one that started it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+
+# handed on to the whole group
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# waits for a line from us; without one, we have gone before the command
+GUARD = 'read -r line || kill -KILL "-$1"'
+
+
+def run_in_group(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """The exit status of `command`, negative for a signal; what it has started ends with it, or with this process.
+
+    Signals that this process gets go to all of the group: by itself Snakemake would let its jobs run to their end.
+    """
+    child = subprocess.Popen(command, env=environment, process_group=0)
+    with _guard(child.pid), _hand_on(child.pid):
+        # not reaped yet, so that its number stays that of the group
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        return child.wait()
+
+
+@contextlib.contextmanager
+def _guard(group: int) -> Iterator[None]:
+    """Have a process kill the group if this one ends in here, as only another can when this one is killed."""
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", GUARD, "guard", str(group)], stdin=subprocess.PIPE, start_new_session=True
+    )
+    yield
+    guard.communicate(b"\n")
+
+
+@contextlib.contextmanager
+def _hand_on(group: int) -> Iterator[None]:
+    """Hand the signals on that are not ignored, as under nohup."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    heard = [number for number in SIGNALS if before[number] is not signal.SIG_IGN]
+    for number in heard:
+        signal.signal(number, lambda number, frame: os.killpg(group, number))
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
