@@ -46,7 +46,8 @@ def judge(base: str, candidate: str, device: str, tier: str, budget: str, file: 
     12 can't tell, 20 wrong, 21 cheat, 30 crash, 2 usage.
     """
     from phasewise.judge import judge as play
-    from phasewise.judge.match import Rules, choose_device
+    from phasewise.judge.ask import choose_device
+    from phasewise.judge.match import Rules
     from phasewise.workers.lock import lock_machine
 
     sets, rounds = BUDGETS[budget]

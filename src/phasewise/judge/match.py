@@ -6,21 +6,17 @@ import math
 import os
 import random
 import secrets
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
+from phasewise.judge.ask import PlayerFailed, ask, ask_referee, choose_device, receive, start
 from phasewise.judge.memory import make_file, plan_memory, reopen_to_read
 from phasewise.judge.verdict import Judgement, Look, Refresh, Round, Set, Timing, conclude
 from phasewise.measure.compare import name_function
-from phasewise.records.errors import UserError
-from phasewise.records.verdict import Failure, Reason
-from phasewise.workers.failure import ProcessFailed
-from phasewise.workers.process import Process, receive_all
+from phasewise.workers.process import Process
 
 BASE, CANDIDATE, CONTROL = "base", "candidate", "control"
 PLAYERS = (BASE, CANDIDATE, CONTROL)
@@ -92,9 +88,9 @@ def judge(
     rng = random.Random(secrets.randbits(64))
     pool = [rng.randrange(SEEDS) for _ in range(POOL)]
     batches, results = make_file("batches"), {player: make_file(player) for player in PLAYERS}
-    referee = _start("phasewise.judge.referee", [batches, *results.values()])
+    referee = start("phasewise.judge.referee", [batches, *results.values()])
     try:
-        told = _ask_base(referee, "open", rules, base=targets[BASE], seeds=pool, tier=tier)
+        told = ask_referee(referee, "open", rules.timeout_s, base=targets[BASE], seeds=pool, tier=tier)
         opening = {
             "device": choose_device(device), "entries": ENTRIES, "inputs": told["inputs"], "outputs": told["outputs"],
             "sizes": told["sizes"], "plain": told["plain"],
@@ -102,7 +98,7 @@ def judge(
         os.ftruncate(batches, ENTRIES * plan_memory(told["inputs"], told["sizes"]).bytes)
         for descriptor in results.values():
             os.ftruncate(descriptor, plan_memory(told["outputs"], told["sizes"]).bytes)
-        _ask(referee, "map", rules, batches=batches, results=results)
+        ask(referee, "map", rules.timeout_s, batches=batches, results=results)
         match = Match(
             rules=rules, rng=rng, referee=referee, pool=pool, batches=reopen_to_read(batches), results=results,
             opening=opening, targets=targets,
@@ -206,7 +202,8 @@ def _look(match: Match, player: str, entry: int) -> Look:
         if said := _ask_player(match, BASE, "deliver"):
             return Look(player=BASE, known=False, wrong=said)
     return Look(
-        player=player, **_ask(match.referee, "compare", match.rules, player=player, entry=entry, against=against)
+        player=player,
+        **ask(match.referee, "compare", match.rules.timeout_s, player=player, entry=entry, against=against),
     )
 
 
@@ -239,14 +236,14 @@ def _run(match: Match, player: str, first: int, steps: int) -> dict[str, float]:
 
 def _fill(match: Match, seeds: list[int]) -> None:
     match.ring = seeds
-    _ask(match.referee, "write", match.rules, entries={str(entry): seed for entry, seed in enumerate(seeds)})
+    ask(match.referee, "write", match.rules.timeout_s, entries={str(entry): seed for entry, seed in enumerate(seeds)})
 
 
 def _refresh(match: Match, entries: Mapping[int, int]) -> None:
     """Give entries of the ring the batches of these seeds, and every player the same."""
     for entry, seed in entries.items():
         match.ring[entry] = seed
-    _ask(match.referee, "write", match.rules, entries={str(entry): seed for entry, seed in entries.items()})
+    ask(match.referee, "write", match.rules.timeout_s, entries={str(entry): seed for entry, seed in entries.items()})
     for player in match.players:
         _ask_player(match, player, "refresh", entries=list(entries))
 
@@ -257,7 +254,7 @@ def _draw(match: Match) -> int:
 
 
 def _open(match: Match, player: str) -> Process:
-    process = _start("phasewise.judge.player", [match.batches, match.results[player]])
+    process = start("phasewise.judge.player", [match.batches, match.results[player]])
     match.players[player] = process
     process.send(
         "open", target=match.targets[player], batches=match.batches, results=match.results[player], **match.opening
@@ -266,58 +263,10 @@ def _open(match: Match, player: str) -> Process:
     return process
 
 
-def _start(module: str, files: Sequence[int]) -> Process:
-    environment = {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
-    return Process(environment=environment, folder=Path.cwd(), fresh=True, module=module, files=files)
-
-
-class PlayerFailed(Exception):
-    """A player could not go on."""
-
-    def __init__(self, player: str, failure: Failure) -> None:
-        super().__init__(f"{player}: {failure.message}")
-        self.player = player
-        self.failure = failure
-
-
-def _ask(process: Process, command: str, rules: Rules, **arguments: Any) -> Any:
-    process.send(command, **arguments)
-    return receive_all([process], command, rules.timeout_s)[0]
-
-
-def _ask_base(process: Process, command: str, rules: Rules, **arguments: Any) -> Any:
-    """What the referee finds of the base; its failure is the user's to mend."""
-    try:
-        return _ask(process, command, rules, **arguments)
-    except ProcessFailed as died:
-        raise UserError(f"judge: the base can't be run ({died.failure.message})") from died
-
-
 def _ask_player(match: Match, player: str, command: str, **arguments: Any) -> Any:
     match.players[player].send(command, **arguments)
     return _receive(match, player, command)
 
 
 def _receive(match: Match, player: str, what: str) -> Any:
-    try:
-        return receive_all([match.players[player]], what, match.rules.timeout_s)[0]
-    except ProcessFailed as died:
-        if player == CANDIDATE and died.failure.reason is not Reason.BAD_PROGRAM:
-            raise PlayerFailed(player, died.failure) from died
-        raise UserError(f"judge: {player}: {died.failure.message}") from died
-
-
-def choose_device(device: str) -> str:
-    """The named device; `auto` is a GPU where there is one.
-
-    :raises UserError: there is no such device here
-    """
-    from phasewise.environment import name_gpus
-
-    if device == "auto":
-        return "cuda" if name_gpus() else "cpu"
-    if device not in ("cpu", "cuda"):
-        raise UserError(f"judge: device {device!r} is unknown; auto, cpu and cuda are allowed")
-    if device == "cuda" and not name_gpus():
-        raise UserError("judge: no NVIDIA GPU is found here; leave --device out, or set cpu")
-    return device
+    return receive(match.players[player], player, what, match.rules.timeout_s)
