@@ -29,6 +29,7 @@ SUBCOMMANDS = {
     "doctor",
     "export",
     "init",
+    "judge",
     "measure",
     "plan",
     "prepare",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from phasewise.cli.explore import init, try_variant
+from phasewise.cli.judge import judge
 from phasewise.cli.keep import retry, run
 from phasewise.cli.machine import doctor
 from phasewise.cli.stages import analyse, plan, prepare, report, validate
@@ -35,6 +36,7 @@ for command in (
     init,
     try_variant,
     doctor,
+    judge,
     retry,
     run,
     status,

@@ -36,7 +36,7 @@ class Process:
     """`python -m MODULE READ_FD WRITE_FD` with a channel to it. What it prints goes nowhere, its stderr to a file.
 
     Where the run has a fork server, it is forked there, unless it has to be `fresh` or has an environment that torch reads
-    when it is imported. `tooled`: the tools of a profile may be imported already.
+    when it is imported. `tooled`: the tools of a profile may be imported already. `files` are descriptors that it has too, under the same numbers.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Process:
         fresh: bool = False,
         tooled: bool = False,
         module: str = "phasewise.bench.worker",
+        files: Sequence[int] = (),
     ) -> None:
         # a regular file: a worker that writes much to stderr never blocks on us
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
@@ -62,7 +63,7 @@ class Process:
             forked = (
                 None if fresh else fork_worker(own, module=module, environment=around, folder=folder, tooled=tooled)
             )
-            self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, module, around, folder)
+            self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, module, around, folder, files)
         finally:
             os.close(down_read)
             os.close(up_write)
@@ -118,7 +119,7 @@ class Process:
 
 
 def _spawn(
-    descriptors: Sequence[int], module: str, environment: Mapping[str, str], folder: Path
+    descriptors: Sequence[int], module: str, environment: Mapping[str, str], folder: Path, files: Sequence[int]
 ) -> subprocess.Popen[bytes]:
     read_fd, write_fd, stderr = descriptors
     return subprocess.Popen(
@@ -128,7 +129,7 @@ def _spawn(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=stderr,
-        pass_fds=(read_fd, write_fd),
+        pass_fds=(read_fd, write_fd, *files),
         # its children, such as compile workers, can be ended with it
         start_new_session=True,
     )
