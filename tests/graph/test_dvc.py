@@ -71,7 +71,7 @@ def make_record(folder):
     shutil.copytree(REPOSITORY / "src/phasewise", folder / "src/phasewise", ignore=skip)
     (folder / "workflow/record.yaml").write_text(RECORD)
     (folder / ".gitignore").write_text(IGNORED)
-    (folder / ".dvcignore").write_text("/.snakemake/log\n/logs\n")
+    (folder / ".dvcignore").write_text("/.snakemake/log\n/logs\n__pycache__\n")
     tool(project, "git", "init", "--quiet")
     tool(project, "dvc", "remote", "add", "--default", "store", str(folder.with_name("store")))
     said = {"first": tool(project, "dvc", "repro").stdout}

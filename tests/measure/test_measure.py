@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from phasewise.run.session import Target
+from phasewise.workers.arm import Launch
 
 from measure.fakes import Clock, FakeArm, tools
 from phasewise.measure import compare, measure_variant
@@ -141,11 +141,11 @@ def test_the_two_shapes_take_turns_until_their_times_are_known(
         def count(self) -> tuple[int, int]:
             return 5, 10 * int(self.items)
 
-    def start(target: Target) -> Shaped:
+    def start(target: Launch) -> Shaped:
         rows = target.opening["shape"]["n"]
         return Shaped(clock, f"rows-{rows}", step_s=rows * 1e-3, noise=noise, items=rows)
 
-    monkeypatch.setattr("phasewise.measure.scale.Session", start)
+    monkeypatch.setattr("phasewise.measure.scale.ArmProcesses", start)
     plan = plan_program("good", baseline_at=({"n": 4}, {"n": 6}))
     case = measure_scale(plan, plan.cases[0], Path(), tools(clock))
     assert [(point.items, len(point.wall_s), point.elements) for point in case.scale] == [
