@@ -36,6 +36,17 @@ PRUNED = 0.25
 INPUT, OUTPUT = "concentration", "absorbance"
 
 
+class Answers(torch.nn.Module):
+    """`Spectrum` with its output in a tuple, as infer.py reads outputs."""
+
+    def __init__(self, module: Spectrum) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, concentration: Tensor) -> tuple[Tensor]:
+        return (self.module(concentration),)
+
+
 def export_run(checkpoint: Checkpoint, into: Path, forms: Sequence[str]) -> list[str]:
     """Write `forms` below `into`; a sentence for each.
 
@@ -106,7 +117,7 @@ def _write(module: Spectrum, target: object, folder: Path, points: Tensor) -> Te
     count = torch.export.Dim("spectra", min=1)
     try:
         with torch.no_grad():
-            exported = torch.export.export(module, (points,), dynamic_shapes=({0: count},), strict=False)
+            exported = torch.export.export(Answers(module), (points,), dynamic_shapes=({0: count},), strict=False)
         target.write(exported, Names((INPUT,), (OUTPUT,), ("float32", "float32")), folder)
     except Unsupported as error:
         raise UserError(f"{folder.name}: {error}; give the other forms by --form") from error
@@ -117,4 +128,4 @@ def _write(module: Spectrum, target: object, folder: Path, points: Tensor) -> Te
 
         session = onnxruntime.InferenceSession(str(folder / onnx.FILE), providers=["CPUExecutionProvider"])
         return torch.from_numpy(session.run(None, {INPUT: points.numpy()})[0])
-    return torch.export.load(folder / torch_export.FILE).module()(points)
+    return torch.export.load(folder / torch_export.FILE).module()(points)[0]

@@ -47,6 +47,11 @@ class Spectrum(torch.nn.Module):
         self.register_buffer("wavelengths", known.wavelengths.to(dtype))
         self.register_buffer("nodes", chebyshev_nodes(LEARNING_NODES).to(dtype))
         self.register_buffer("transform", coefficient_map(LEARNING_NODES).T.to(dtype).contiguous())
+        # nodes along a way, and Simpson's weights of them
+        count = 2 * STEPS + 1
+        self.register_buffer("parts", torch.linspace(0, 1, count, dtype=torch.float64).to(dtype))
+        self.register_buffer("weights", _simpson(count).to(dtype))
+        self.register_buffer("orders", torch.arange(LEARNING_NODES).to(dtype))
         self.low, self.high, self.mean, self.deviation = known.low, known.high, known.mean, known.deviation
 
     def forward(self, concentration: Tensor) -> Tensor:
@@ -57,12 +62,14 @@ class Spectrum(torch.nn.Module):
         left_level, right_level = self.levels[right - 1], self.levels[right]
         # beyond the known ones (as when one is left out) the nearest alone
         part = ((wanted - left_level) / (right_level - left_level)).clamp(0.0, 1.0)[:, None]
-        coefficients = self._speed() @ self.transform
+        # in one go: from the left, from the right, and each known one standing still
         every = torch.arange(self.levels.shape[0], device=wanted.device)
+        count = wanted.shape[0]
+        reached = self._carry(torch.cat((right - 1, right, every)), torch.cat((wanted, wanted, self.levels)))
         # A' = f goes on for the whole time where a transition stands still, which no training sees
-        drift = self._carry(coefficients, every, self.levels) - self.table
-        left = self._carry(coefficients, right - 1, wanted) - (1 - part) * drift[right - 1]
-        ahead = self._carry(coefficients, right, wanted) - part * drift[right]
+        drift = reached[2 * count :] - self.table
+        left = reached[:count] - (1 - part) * drift[right - 1]
+        ahead = reached[count : 2 * count] - part * drift[right]
         found = ((1 - part) * left + part * ahead) * self.deviation + self.mean
         return found.where((wanted.abs() <= 1 + 1e-6)[:, None], math.nan)
 
@@ -71,26 +78,21 @@ class Spectrum(torch.nn.Module):
         stored = {name: getattr(self, f"stored_{k}") for k, name in enumerate(self.names)}
         return decode(stored, self.levels.dtype)
 
-    def _speed(self) -> Tensor:
-        """sqrt(g) at the nodes, (W, K)."""
-        return evaluate(self.parameters_in(), self.nodes[None, :], self.wavelengths[:, None]).sqrt()
-
-    def _carry(self, coefficients: Tensor, level: Tensor, wanted: Tensor) -> Tensor:
-        """A at `wanted` (Q,) from the known spectra `level` (Q,): (Q, W)."""
-        way = (wanted - self.levels[level])[:, None]
-        count = 2 * STEPS + 1
-        weights = _simpson(count).to(way)
-        path, speeds = [], []
-        for j in range(count):
-            c = self.levels[level] + (wanted - self.levels[level]) * (j / (count - 1))
-            angles = torch.arccos(c.clamp(-1.0, 1.0))
-            features = torch.cos(angles[:, None] * torch.arange(LEARNING_NODES, device=c.device, dtype=c.dtype))
-            path.append(c[:, None].expand(-1, self.table.shape[1]))
-            speeds.append(features @ coefficients.T)
+    def _carry(self, level: Tensor, wanted: Tensor) -> Tensor:
+        """A at `wanted` (R,) from the known spectra `level` (R,): (R, W)."""
+        parameters = self.parameters_in()
+        speed = evaluate(parameters, self.nodes[None, :], self.wavelengths[:, None]).sqrt()
+        start = self.levels[level]
+        # (J, R) concentrations along each way, and sqrt(g) there, (J, R, W)
+        path = start + (wanted - start) * self.parts[:, None]
+        features = torch.cos(torch.arccos(path.clamp(-1.0, 1.0))[..., None] * self.orders)
+        speeds = features @ (speed @ self.transform).T
         # the mean of sqrt(g) over the way: arc length over concentration, also where the way has no length
-        mean = sum(weight * speed for weight, speed in zip(weights, speeds, strict=True))
-        nodes = [(c, way * mean / speed, speed / mean) for c, speed in zip(path, speeds, strict=True)]
-        return integrate_over_concentration(fold(self.parameters_in()), nodes, self.table[level])
+        mean = (self.weights[:, None, None] * speeds).sum(0)
+        way = (wanted - start)[:, None]
+        velocities, times, spread = way * mean / speeds, speeds / mean, path[..., None].expand_as(speeds)
+        nodes = list(zip(spread.unbind(0), velocities.unbind(0), times.unbind(0), strict=True))
+        return integrate_over_concentration(fold(parameters), nodes, self.table[level])
 
 
 def _simpson(count: int) -> Tensor:
