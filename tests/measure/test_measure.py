@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from phasewise.workers.arm import Launch
 
 from measure.fakes import Clock, FakeArm, tools
 from phasewise.measure import compare, measure_variant
@@ -22,6 +21,7 @@ from phasewise.records.measure import Measurement, ScalePoint
 from phasewise.records.plan import Budget, Kind, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.store import decode, digest, encode
+from phasewise.workers.arm import Launch
 from programs import plan_program, write_program
 
 FUNCTIONS = """
