@@ -59,7 +59,7 @@ def open_channel(read_fd: int, write_fd: int) -> Channel:
 def _serve_bench(channel: Channel, opening: dict[str, Any]) -> None:
     """Open what the first message says, then time it until told to close."""
     # here, since a call may want to do without torch
-    from phasewise.bench import commands as commands
+    from phasewise.bench import commands
 
     if "target" in opening:
         held, opened = commands.open_function(**opening)
