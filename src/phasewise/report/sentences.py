@@ -288,6 +288,5 @@ def freshness(standing: Standing) -> str:
         return f"Stale: made at commit {commits}, before records listed the files that they depend on."
     names = [show.clean(name) for name in standing.files]
     shown = ", ".join(names[:MOST_FILES]) + (f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else "")
-    return (
-        f"Stale: {count - fresh} of {count} variants, made at commit {commits}; changed since: {shown or 'not known'}."
-    )
+    why = f"changed since: {shown}" if shown else "which files they depend on is not on record"
+    return f"Stale: {count - fresh} of {count} variants, made at commit {commits}; {why}."
