@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from changed import STUDIES, choose_left_out, name_concerned, read_imports
+from changed import choose_left_out, name_concerned, read_imports
 
 TREE = {
     "src/phasewise/__init__.py": "from phasewise.model import Workload",
@@ -88,15 +88,6 @@ def test_changes_add_up(tree: Path) -> None:
     imports = read_imports(tree)
     assert name_concerned(["notebooks/three.ipynb", "tests/plans.py"], imports, ALL) == {"one", "three"}
     assert name_concerned([], imports, ALL) == set()
-
-
-def test_every_study_reaches_its_own_files_and_what_it_imports(repository: Path) -> None:
-    imports = read_imports(repository)
-    studies = {path.parent.name for path in (repository / STUDIES).glob("*/tests")}
-    assert name_concerned([f"{STUDIES}bk_core/product/operators.py"], imports, studies) == {"bk_core", "resnet_bk"}
-    assert name_concerned(["src/phasewise/model/workload.py"], imports, studies) == studies
-    # a page is the business of those alone whose tests run commands of the whole package
-    assert "bk_core" not in name_concerned(["src/phasewise/report/blocks.py"], imports, studies)
 
 
 def git(folder: Path, *words: str) -> str:

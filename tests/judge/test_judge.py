@@ -23,7 +23,7 @@ WRONG = (
 )  # fmt: skip
 
 # seconds each: they are refused before anything is timed
-QUICK = ("zeros", "lazy", "spoils_its_input")
+QUICK = ("zeros", "spoils_its_input")
 
 
 def play(candidate: str, base: str = "base", **options):
@@ -82,6 +82,7 @@ def test_a_base_without_inputs_or_that_fails_is_the_users_to_mend(tmp_path: Path
         play("absent")
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_the_verdict_and_writes_every_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from phasewise.workers.isolated import run_isolated
 
 QUICK = Budget(min_rounds=4, max_rounds=4, min_sets=1, max_sets=1, block_s=0.001, seconds=10.0, timeout_s=60.0)
 VICTIM = """
-import os, signal
+import os, signal, time
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -37,12 +37,14 @@ def die(payload=None):
 steps = []
 
 def late():
+    sound()
     steps.append(0)
     if len(steps) == 40 and note() == 1:
         os.kill(os.getpid(), signal.SIGKILL)
 
 def sound():
-    pass
+    # what takes no time takes long to warm up
+    time.sleep(0.001)
 """
 
 

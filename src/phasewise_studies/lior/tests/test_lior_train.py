@@ -73,6 +73,7 @@ def run_command(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, timeout=540)
 
 
+@pytest.mark.slow
 def test_every_command_of_the_readme_runs_on_own_data(tmp_path: Path) -> None:
     (example,) = (block for kind, block in BLOCKS if kind == "python")
     (tmp_path / "example.py").write_text(example)

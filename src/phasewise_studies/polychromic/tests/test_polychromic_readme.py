@@ -62,6 +62,7 @@ def run_command(given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
     return run
 
 
+@pytest.mark.slow
 def test_every_command_of_the_readme_runs(run_command) -> None:
     seen = {run_command(command) for command in read_commands() if MEASURES not in command}
     assert seen == PRINTED.keys() - {MEASURES}

@@ -204,6 +204,7 @@ def test_every_command_of_the_readme_runs(text: Path, tmp_path: Path, pytestconf
     assert manifest["trained_steps"] == 6 and manifest["text_sha256"] == corpus.read_text(text, 0.05).sha256
 
 
+@pytest.mark.slow
 def test_an_export_that_is_off_is_not_kept(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "ALLOWED", -1.0)
     told: list[str] = []

@@ -65,6 +65,7 @@ def train(data_file: Path, out: Path, epochs: int, *more: object, code: int = 0)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_every_command_of_the_readme_runs_in_order(tmp_path: Path) -> None:
     commands = read_commands()

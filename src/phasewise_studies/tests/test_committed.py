@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from phasewise.report import make_table
 from phasewise.report.content import make_pages
 from phasewise.report.load import read_run
 from phasewise.report.markdown import render_markdown
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 RUNS = [
     (path.parent.parent.name, path.parent.name)
     for path in sorted(REPOSITORY.glob("profiles/records/*/full-*/summary.json"))
@@ -23,3 +24,8 @@ def test_a_report_that_ships_says_what_its_records_say(workload: str, run: str) 
     made = {f"{page.name}.md": render_markdown(page) for page in make_pages(read_run(REPOSITORY, workload, run))}
     assert {path.name for path in folder.glob("*.md")} == made.keys()
     assert [name for name, text in made.items() if (folder / name).read_text() != text] == []
+
+
+def test_the_result_table_is_what_the_summaries_say(repository: Path) -> None:
+    between = (repository / "README.md").read_text().split("<!-- results -->")[1].split("<!-- /results -->")[0]
+    assert between.strip() == make_table(repository).strip(), "run `make tables`"
