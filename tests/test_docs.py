@@ -54,15 +54,6 @@ def test_the_table_of_the_simulation_is_what_the_simulation_says(repository):
     assert between.strip() == render_power().strip(), "run `make tables`"
 
 
-def test_the_layers_hold(repository):
-    done = subprocess.run(
-        [sys.executable, "-m", "importlinter.cli"], cwd=repository, capture_output=True, text=True, check=False
-    )
-    if "No module named" in done.stderr or not done.stdout:
-        done = subprocess.run(["lint-imports"], cwd=repository, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-
-
 @pytest.mark.parametrize("stage", ["analyse", "export", "measure.variant", "plan", "profile", "report", "validate"])
 def test_a_stage_is_imported_without_torch_and_scipy(stage):
     """A graph has hundreds of short jobs: what an import takes, each of them takes."""

@@ -82,10 +82,3 @@ def test_a_summary_of_another_schema_is_refused_by_name(tmp_path: Path) -> None:
     write_summary(tmp_path).write_text('{"schema": 2}')
     with pytest.raises(RecordError, match="schema 1"):
         make_table(tmp_path)
-
-
-def test_the_table_in_this_repository_is_fresh(repository: Path) -> None:
-    text = (repository / "README.md").read_text(encoding="utf-8")
-    shown, table = text.partition(BEGIN)[2].partition(END)[0].strip(), make_table(repository)
-    # until the first full-size run the place may be empty
-    assert shown == table or (not shown and not list((repository / "reports").glob("*/full-*/summary.json")))
