@@ -58,6 +58,17 @@ def opaque_in(value: Any) -> list[str]:
     return [path for path, leaf in walk(value) if not isinstance(leaf, (torch.Tensor, *PLAIN))]
 
 
+def find_problem(value: Any) -> str:
+    """Why `value` is no plain dense tensor, as "is ..."; "" if it is one. A subclass may compute when it is read."""
+    if type(value) not in (torch.Tensor, torch.nn.Parameter):
+        return f"is a {type(value).__name__}, no plain tensor"
+    if replaced := sorted(name for name in vars(value) if hasattr(torch.Tensor, name)):
+        return f"has {', '.join(replaced)} replaced"
+    if value.layout != torch.strided or value.is_quantized or value.is_meta:
+        return "is on no device" if value.is_meta else f"is {value.layout}, not dense"
+    return ""
+
+
 def clone(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Detached copies on the same device."""
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phasewise.measure.driver import ArmDriver, Entrant
-from phasewise.measure.neighbours import Look
+from phasewise.measure.neighbours import Neighbours
 from phasewise.measure.sampling import Tools
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.failure import ProcessFailed
@@ -58,8 +58,8 @@ class FakeArm:
     cold_start: float = 0.0
     # a step that is waited for takes so many times as long as one of many
     waiting: float = 1.0
+    stateful: bool = False
     sensors: Callable[[int], dict[str, Any]] = lambda block: {}
-    held: bool | None = True
 
     def __post_init__(self) -> None:
         self.number = self.clock.started
@@ -86,9 +86,16 @@ class FakeArm:
                 self.close()
                 raise ProcessFailed(Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory"))
             self.clock.seconds += self.opening_s
-        return {"build_s": 2.0, "first_step_s": 1.0, "items": self.items, "version": "", "idle_power_w": None}
+        return {
+            "build_s": 2.0,
+            "first_step_s": 1.0,
+            "items": self.items,
+            "version": "",
+            "stateful": self.stateful,
+            "idle_power_w": None,
+        }
 
-    def block(self, steps: int, settle: int) -> dict[str, Any]:
+    def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]:
         self._call("block", steps)
         self.blocks += 1
         for _ in range(settle):
@@ -112,12 +119,19 @@ class FakeArm:
         self.clock.seconds += steps * self.step_s
         return steps * self.step_s, steps * self.step_s * 500.0
 
-    def check(self) -> bool | None:
-        self._call("check")
-        return self.held
-
     def files(self) -> set[str]:
         return {"program.py"}
+
+    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[dict[str, Any]]:
+        self._call("deliver")
+        return [{"problem": "", "slots": []}]
+
+    def refresh(self, entries: Any) -> None:
+        self._call("refresh", len(entries))
+
+    def count(self, first: int = 0) -> tuple[int, int]:
+        self._call("count", first)
+        return 10, 100
 
     def memory(self) -> tuple[int, str]:
         self._call("memory")
@@ -143,8 +157,8 @@ class FakeArm:
 class Quiet:
     """Nobody else is there."""
 
-    def look(self, workers: Iterable[int]) -> Look:
-        return Look(load=0.0, processes=0)
+    def look(self, workers: Iterable[int]) -> Neighbours:
+        return Neighbours(load=0.0, processes=0)
 
 
 def tools(clock: Clock, seed: int = 0) -> Tools:

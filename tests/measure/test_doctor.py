@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from measure.fakes import Clock, FakeArm, Quiet
 from phasewise.measure.doctor import POOL, Repeat, _status, describe_doctor, examine_with
-from phasewise.measure.neighbours import Look
+from phasewise.measure.neighbours import Neighbours
 from phasewise.measure.progress import Silent
 from phasewise.measure.sampling import Watcher
 from phasewise.records.machine import Doctor, Machine, Tool
@@ -72,7 +72,7 @@ def test_processes_that_wait_in_a_pool_are_no_neighbours() -> None:
     seen: set[int] = set()
 
     class Counting(Quiet):
-        def look(self, workers: Iterable[int]) -> Look:
+        def look(self, workers: Iterable[int]) -> Neighbours:
             seen.update([len(set(workers))])
             return super().look(workers)
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace as change
 
 from measure.fakes import Clock, Quiet, entrant, tools
-from phasewise.measure.neighbours import Look
+from phasewise.measure.neighbours import Neighbours
 from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.model.ratios import estimate_speedup, paired_log_ratios, step_times
 from phasewise.records.measure import CaseMeasurement
@@ -67,7 +67,7 @@ def test_processes_of_the_sets_that_are_sure_to_come_have_imported_before_the_fi
     first_round = [at for at, call in enumerate(calls) if call == "open"][1]
     waits = [at for at, call in enumerate(calls) if call == "wait"]
     # two arms of two sets; none of a set that may not come
-    assert len([at for at in waits if at < calls.index("check")]) == 4 and min(waits) > first_round
+    assert len([at for at in waits if at < calls.index("memory")]) == 4 and min(waits) > first_round
 
 
 def test_a_process_that_cannot_import_is_started_again_in_its_turn() -> None:
@@ -84,7 +84,7 @@ def test_where_all_fit_the_sets_to_come_are_built_with_the_first_and_what_is_rec
     clock, seen = Clock(), []
 
     class Known(Quiet):
-        def look(self, workers: Iterable[int]) -> Look:
+        def look(self, workers: Iterable[int]) -> Neighbours:
             seen.append((set(workers), set(clock.built)))
             return super().look(())
 
@@ -95,7 +95,7 @@ def test_where_all_fit_the_sets_to_come_are_built_with_the_first_and_what_is_rec
     assert len({taken.process_set for taken in case.rounds}) == 3 and clock.started == 6 and not clock.alive
     opened = [(arm, number) for arm, call, number in clock.calls if call == "open"]
     calls = [call for _, call, _ in clock.calls]
-    assert calls[: calls.index("check")].count("open") == 6 == len(opened)
+    assert calls[: calls.index("memory")].count("open") == 6 == len(opened)
     # nothing is built beside the variant's first process, which has empty caches
     first = min(number for arm, number in opened if arm == "variant")
     assert opened[-1] == ("variant", first)
@@ -122,7 +122,7 @@ def test_a_slow_arm_alone_is_not_built_for_sets_that_will_not_come() -> None:
     case = run(clock, entrant(clock, "variant", entry=fresh), pairs=[], ahead=True)
     assert case.stopped == "alone" and clock.count("variant", "open") == 3
     calls = [call for _, call, _ in clock.calls]
-    assert calls[: calls.index("check")].count("open") == 3
+    assert calls[: calls.index("memory")].count("open") == 3
 
 
 def test_what_was_built_already_is_no_time_that_a_set_takes() -> None:
@@ -339,17 +339,17 @@ def test_rounds_with_a_fallen_clock_are_dropped_and_replaced() -> None:
     assert min(len(rounds) for rounds in paired_log_ratios(case, "parent", "variant")) == 12
 
 
-def test_the_rest_is_asked_for_once_and_outputs_after_every_set() -> None:
+def test_the_rest_is_asked_for_once_and_memory_after_every_set() -> None:
     clock = Clock()
     case = run(
         clock,
-        entrant(clock, "parent", step_s=2e-3, held=None),
+        entrant(clock, "parent", step_s=2e-3),
         entrant(clock, "variant", entry={"singles": True, "energy": True}),
     )
     variant, parent = arms_of(case)["variant"], arms_of(case)["parent"]
     assert len(variant.step_s) == 200 and len(variant.place_s) == 10 and parent.step_s == ()
     assert [window.seconds >= 2.0 for window in variant.energy] == [True]
-    assert clock.count("variant", "check") == 3 and variant.outputs_held is True and parent.outputs_held is None
+    assert clock.count("variant", "memory") == 3 and variant.outputs_held is None and parent.outputs_held is None
     assert variant.peak_memory_bytes > 1000 and len(variant.build_s) == len(variant.warmup_steps) == 3
 
 
@@ -360,12 +360,6 @@ def test_one_energy_window_is_enough_where_single_steps_wait_for_each_other() ->
     )
     assert clock.count("variant", "energy") == 1
     assert arms_of(case)["variant"].energy[0].seconds >= 2.0
-
-
-def test_outputs_that_changed_are_on_record() -> None:
-    clock = Clock()
-    case = run(clock, entrant(clock, "parent", step_s=2e-3), entrant(clock, "variant", held=False))
-    assert arms_of(case)["variant"].outputs_held is False
 
 
 def test_the_same_seed_gives_the_same_order() -> None:

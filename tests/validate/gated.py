@@ -48,6 +48,10 @@ def work(case, shape):
     return Work(items=4 * shape.rows)
 
 
+def rows(case, shape):
+    return shape.rows
+
+
 def reference(inputs, case, shape, items=None):
     w = inputs["w"].clone()
     rows = slice(None) if items is None else items

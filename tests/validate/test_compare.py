@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from phasewise.judge.compare import BASELINE_FLOOR, degenerate, judge, judge_all
 from phasewise.records.plan import Allowance
 from phasewise.records.validate import Outcome
-from phasewise.validate.compare import BASELINE_FLOOR, degenerate, judge, judge_all
 
 ALLOWANCE = Allowance(rtol=1e-4, atol=1e-5, times_baseline=8, unit="eV")
 

@@ -15,7 +15,7 @@ from phasewise.store import decode, digest, encode
 from phasewise.validate import validate_variant, variant
 from phasewise.validate.outcomes import failed_case
 from phasewise.workers import side_by_side as together
-from phasewise.workers.group import rank_environments, run_group
+from phasewise.workers.group import rank_environments
 from plans import make_baseline, make_plan
 
 HERE = Path(__file__).parent
@@ -191,13 +191,3 @@ def test_every_rank_of_a_group_is_told_who_it_is():
     }  # fmt: skip
     assert second["RANK"] == "1" and int(first["MASTER_PORT"]) > 0
     assert rank_environments(1) == [{}]
-
-
-def test_a_group_answers_with_the_rank_that_failed(tmp_path):
-    module = tmp_path / "asked.py"
-    module.write_text(
-        "import os\ndef ask(payload):\n    rank = os.environ['RANK']\n"
-        "    return {'outcome': 'fail' if rank == '1' else 'pass', 'rank': rank + payload}\n"
-    )
-    answer = run_group(f"{module}:ask", "!", ranks=2, environment={}, timeout_s=60.0, folder=tmp_path)
-    assert answer == {"outcome": "fail", "rank": "1!"}

@@ -10,7 +10,6 @@ from phasewise.measure.compare import compare
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.failure import TRIES
-from phasewise.workers.group import run_group
 from phasewise.workers.isolated import run_isolated
 
 QUICK = Budget(min_rounds=4, max_rounds=4, min_sets=1, max_sets=1, block_s=0.001, seconds=10.0, timeout_s=60.0)
@@ -61,11 +60,6 @@ def count_calls(folder: Path) -> int:
 def test_a_call_that_was_killed_once_has_its_result(victim: Path) -> None:
     assert run_isolated(f"{victim}/victim.py:die_first", None, folder=victim) == {"outcome": "pass"}
     assert count_calls(victim) == 2
-
-
-def test_a_group_of_which_one_was_killed_is_started_again(victim: Path) -> None:
-    found = run_group(f"{victim}/victim.py:die_first", None, ranks=2, environment={}, timeout_s=60.0, folder=victim)
-    assert found == {"outcome": "pass"}
 
 
 def test_a_call_that_is_killed_each_time_is_killed(victim: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phasewise.analyse.shelf import Shelf
+from phasewise.model.refusals import find_refusal
 from phasewise.records.plan import Kind
 from phasewise.records.validate import CaseValidation, Outcome
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
@@ -19,6 +20,10 @@ NOT_TRIED = frozenset(
         Reason.RED_GATE,
         Reason.EXPECTED_INVALID,
     }
+)
+# what was seen while it was timed
+REFUSED = frozenset(
+    {Reason.WRONG_WHEN_TIMED, Reason.REMEMBERS, Reason.STOPWATCH, Reason.SKIPS_STEPS, Reason.UNTIMED_WORK}
 )
 # of a parent that could not run, so that running at all is the gain; one that was killed from outside might have
 CANNOT_RUN = frozenset({Reason.OUT_OF_MEMORY, Reason.CRASH})
@@ -43,8 +48,14 @@ def judge_gate(shelf: Shelf, variant: str, case: str) -> Verdict | None:
 
 
 def judge_failure(failure: Failure) -> Verdict:
-    """SKIPPED where nothing was tried, FAILED where it went wrong."""
-    status = Status.SKIPPED if failure.reason in NOT_TRIED else Status.FAILED
+    """SKIPPED where nothing was tried, INVALID where it was refused, FAILED where it went wrong."""
+    status = (
+        Status.SKIPPED
+        if failure.reason in NOT_TRIED
+        else Status.INVALID
+        if failure.reason in REFUSED
+        else Status.FAILED
+    )
     return Verdict(status=status, reason=failure.reason, detail=failure.message)
 
 
@@ -79,6 +90,8 @@ def _judge_measurement(shelf: Shelf, variant: str, case: str) -> Verdict | None:
     arm = shelf.own_arm(variant, case)
     if arm is not None and arm.failure is not None:
         return judge_failure(arm.failure)
+    if (refusal := find_refusal(found)) is not None:
+        return judge_failure(refusal)
     if arm is not None and arm.outputs_held is False:
         detail = "outputs checked again after timing no longer agree with the reference"
         return Verdict(status=Status.INVALID, reason=Reason.RED_GATE, detail=detail)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class BuiltCase:
     functions: Functions
     program: Program
     device: torch.device
-    # canonical batches of consecutive seeds, the first of which the program was built from
+    # canonical batches; the program was built from `inputs`, by default the first of them
     batches: tuple[Batch, ...]
     shape: Shape
     work: Work
@@ -62,9 +62,17 @@ class BuiltCase:
 
 
 def build_case(
-    plan: VariantPlan, case: str, root: Path, *, ring: int = 4, shape: Shape | None = None, seed: int | None = None
+    plan: VariantPlan,
+    case: str,
+    root: Path,
+    *,
+    ring: int = 4,
+    shape: Shape | None = None,
+    seed: int | None = None,
+    given: tuple[Batch, Sequence[Batch]] | None = None,
 ) -> BuiltCase:
-    """Build variant `plan` for `case` on the plan's device. `shape` replaces the planned one.
+    """Build variant `plan` for `case` on the plan's device. `shape` replaces the planned one; `given`, what it is built from and its
+    ring of batches, replaces those of consecutive seeds.
 
     Raises:
         Unsupported: `build` says that this variant cannot be built here.
@@ -73,13 +81,16 @@ def build_case(
     functions = load_functions(plan.source, root)
     planned = find_case(plan, case)
     shape = Shape(**planned.shape) if shape is None else shape
-    first = plan.seed if seed is None else seed
-    batches = make_ring(functions, case, shape, first, ring)
+    if given is None:
+        batches = make_ring(functions, case, shape, plan.seed if seed is None else seed, ring)
+        inputs = batches[0]
+    else:
+        inputs, batches = given[0], tuple(given[1])
     device = torch_device(plan.device)
     if plan.peer is not None:
-        program = load_peer(functions, plan.peer)(batches[0], case, shape, device)
+        program = load_peer(functions, plan.peer)(inputs, case, shape, device)
     else:
-        program = functions.build(make_switches(functions.workload, planned.switches), batches[0], case, shape, device)
+        program = functions.build(make_switches(functions.workload, planned.switches), inputs, case, shape, device)
     return wrap_program(plan, planned, functions, fill_defaults(program, device), device, batches, shape)
 
 
@@ -90,22 +101,26 @@ def build_reference(
     *,
     items: torch.Tensor | None = None,
     ring: int = 4,
-    seed: int | None = None,
+    given: tuple[Batch, Sequence[Batch]] | None = None,
 ) -> BuiltCase:
     """The float64 reference of `case` on the CPU; by default the baseline built from float64 inputs.
 
-    `items` (indices, 1-D int64) asks for a sample where computing all is too much.
+    `items` (indices, 1-D int64) asks for a sample where computing all is too much; `given` is as for `build_case`.
     """
     use_data_folder(Layout(root).data(plan.workload))
     functions = load_functions(plan.source, root)
     planned = find_case(plan, case)
     shape = Shape(**planned.shape)
-    batches = make_ring(functions, case, shape, plan.seed if seed is None else seed, ring)
+    if given is None:
+        batches = make_ring(functions, case, shape, plan.seed, ring)
+        inputs = batches[0]
+    else:
+        inputs, batches = given[0], tuple(given[1])
     device = torch.device("cpu")
     if functions.reference is not None:
-        program = functions.reference(batches[0], case, shape, items=items)
+        program = functions.reference(inputs, case, shape, items=items)
     else:
-        program = build_in_float64(functions, batches[0], case, shape)
+        program = build_in_float64(functions, inputs, case, shape)
     program = fill_defaults(program, device, torch.float64)
     return wrap_program(plan, planned, functions, program, device, batches, shape)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,22 @@ import torch
 
 from phasewise.bench.case import build_case, find_case, torch_device
 from phasewise.bench.counting import count_work
+from phasewise.bench.import_function import import_function
 from phasewise.bench.memory import MemoryWatch, limit_memory, watch_memory
 from phasewise.bench.ranks import Ranks, join_ranks
 from phasewise.bench.sensors import Gpu, open_gpu
 from phasewise.bench.stepper import Bench, bench_case, bench_function, make_flush
 from phasewise.bench.threads import share_cores
-from phasewise.bench.timing import measure_energy, spare_heap, time_block, time_placing, time_singles, wait_for
+from phasewise.bench.timing import measure_energy, settle, spare_heap, time_block, time_placing, time_singles, wait_for
 from phasewise.model.sources import name_loaded
 from phasewise.model.workload import Shape
+from phasewise.records.machine import Sensors
 from phasewise.records.plan import VariantPlan
+from phasewise.tensor_files import Slot, read_tensors, write_tensors
+from phasewise.tensors import find_problem
 
-Outputs = Mapping[str, torch.Tensor]
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class WorkerState:
     """A bench that has made its first step."""
 
@@ -36,10 +39,14 @@ class WorkerState:
     ranks: Ranks
     gpu: Gpu | None
     memory: MemoryWatch
-    # outputs of batch 0 right after the build, and how far they may move
-    first: Outputs | None
-    rtol: float = 0.0
-    atol: float = 0.0
+    # descriptors of the memory files, where there are any: batches to read, results to write
+    files: tuple[int, ...] = ()
+    # that ran before the build
+    threads: frozenset[int] = frozenset()
+    # what the last step of the last block gave
+    last: Any = None
+    # as the sensors stood before the last block
+    before: Sensors | None = None
 
     def leave(self) -> None:
         """Close the program and leave the process group."""
@@ -55,26 +62,42 @@ class Opened:
     first_step_s: float
     items: float
     version: str
+    # whether it has a state that steps change
+    stateful: bool
     idle_power_w: float | None
 
 
 def open_planned(
-    plan: dict[str, Any], case: str, root: str, shape: dict[str, Any] | None, beside: int = 0
+    files: tuple[int, ...],
+    plan: dict[str, Any],
+    case: str,
+    root: str,
+    shape: dict[str, Any] | None,
+    ring: list[list[Slot]] | None = None,
+    beside: int = 0,
 ) -> tuple[WorkerState, Opened]:
-    """Build a variant in one case and make its first step, while `beside` others do so."""
+    """Build a variant in one case and make its first step, while `beside` others do so.
+
+    `ring`: where the batches lie in the first of `files`, and last what the program is built from; without it they are made here.
+    """
     planned = msgspec.convert(plan, VariantPlan)
     wanted = find_case(planned, case)
     device = torch_device(planned.device)
 
     def build() -> Bench:
-        opened = build_case(planned, case, Path(root), shape=None if shape is None else Shape(**shape))
-        return bench_case(opened)
+        given = None
+        if ring is not None:
+            *batches, inputs = (read_tensors(files[0], slots) for slots in ring)
+            given = (inputs, batches)
+        return bench_case(
+            build_case(planned, case, Path(root), shape=None if shape is None else Shape(**shape), given=given)
+        )
 
     return _open(
         build,
         device,
+        files=files,
         memory_bytes=wanted.memory_limit_bytes,
-        tolerance=(planned.allowance.rtol, planned.allowance.atol),
         weak=wanted.scaling == "weak",
         cold=wanted.cache == "cold",
         beside=beside,
@@ -82,22 +105,78 @@ def open_planned(
 
 
 def open_function(
-    target: str, setup: str, arguments: dict[str, Any], device: str, memory_bytes: int | None, beside: int = 0
+    files: tuple[int, ...],
+    target: str,
+    setup: str,
+    arguments: dict[str, Any],
+    device: str,
+    memory_bytes: int | None,
+    beside: int = 0,
 ) -> tuple[WorkerState, Opened]:
     """Load a function and call it once, while `beside` others do so."""
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     return _open(
         lambda: bench_function(target, setup, arguments, device),
         torch.device("cuda", 0) if cuda and torch.cuda.is_available() else torch.device("cpu"),
+        files=files,
         memory_bytes=memory_bytes,
-        tolerance=(0.0, 0.0),
         beside=beside,
     )
 
 
-def run_block(held: WorkerState, steps: int, settle: int) -> dict[str, Any]:
-    """Time a block from the initial state."""
-    return vars_of(time_block(held.bench, steps, settle=settle, barrier=held.ranks.barrier, gpu=held.gpu))
+def settle_block(held: WorkerState, steps: int) -> None:
+    """Get ready for a block: `steps` untimed steps, then the initial state."""
+    held.last = None
+    settle(held.bench, steps)
+    held.before = None if held.gpu is None else held.gpu.read()
+
+
+def run_block(held: WorkerState, first: int, steps: int) -> dict[str, Any]:
+    """Time a block: between the question and the answer there are only the steps and the wait for them."""
+    block = time_block(held.bench, first, steps, held.ranks.barrier)
+    held.last = block.last
+    return {"wall_s": block.wall_s, "device_s": block.device_s}
+
+
+def read_sensors(held: WorkerState) -> dict[str, Any]:
+    """Clock, power and temperature after the last block, and the reasons to throttle before or after it."""
+    if held.gpu is None:
+        return {}
+    before, after = held.before, held.gpu.read()
+    bits = [one.throttle_bits for one in (before, after) if one is not None and one.throttle_bits is not None]
+    return {
+        "sm_clock_mhz": after.sm_clock_mhz,
+        "power_w": after.power_w,
+        "temperature_c": after.temperature_c,
+        "throttle_bits": bits[0] | bits[-1] if bits else None,
+    }
+
+
+def deliver(held: WorkerState, outputs: bool = True, state: bool = False) -> dict[str, Any]:
+    """Write what the last step gave, the state, or both into the file of results.
+
+    "problem" says why that can't be done: a result is no plain dense tensor.
+    """
+    assert held.bench.outputs is not None, "a case has outputs"
+    tensors = dict(held.bench.outputs(held.last)) if outputs else {}
+    if state and held.bench.state is not None:
+        tensors |= {f"state/{name}": tensor for name, tensor in held.bench.state().items()}
+    for name, tensor in tensors.items():
+        if problem := find_problem(tensor):
+            return {"problem": f"{name!r} {problem}", "slots": []}
+    return {"problem": "", "slots": write_tensors(held.files[1], tensors)}
+
+
+def refresh(held: WorkerState, entries: dict[str, list[Slot]]) -> None:
+    """Give entries of the ring other contents, from the file of batches."""
+    for entry, slots in entries.items():
+        held.bench.refresh(int(entry), read_tensors(held.files[0], slots))
+    wait_for(held.bench)
+
+
+def apply(held: WorkerState, function: str, arguments: dict[str, Any]) -> Any:
+    """What `function(state, **arguments)` gives, as JSON has it."""
+    return import_function(function)(held, **arguments)
 
 
 def run_singles(held: WorkerState, count: int) -> list[float]:
@@ -115,20 +194,9 @@ def run_energy(held: WorkerState, steps: int) -> tuple[float, float] | None:
     return None if held.gpu is None else measure_energy(held.bench, steps, held.gpu, held.ranks.barrier)
 
 
-def check_outputs(held: WorkerState) -> bool | None:
-    """Whether batch 0 still gives what it gave right after the build; None where there is nothing to compare."""
-    if held.first is None or held.bench.outputs is None:
-        return None
-    held.bench.restore()
-    now = held.bench.outputs(_finish(held.bench, held.bench.step(0)))
-    return now.keys() == held.first.keys() and all(
-        is_near(now[name], held.first[name], held.rtol, held.atol) for name in now
-    )
-
-
-def count_step(held: WorkerState) -> dict[str, Any]:
-    """Operators and elements of one step from the initial state."""
-    return vars_of(count_work(held.bench))
+def count_step(held: WorkerState, first: int = 0) -> dict[str, Any]:
+    """Operators and elements of step `first` from the initial state."""
+    return vars_of(count_work(held.bench, first))
 
 
 def read_memory(held: WorkerState) -> dict[str, Any]:
@@ -141,11 +209,9 @@ def name_files(held: WorkerState) -> list[str]:
     return name_loaded(sys.modules)
 
 
-def is_near(now: torch.Tensor, before: torch.Tensor, rtol: float, atol: float) -> bool:
-    """|now - before| <= atol + rtol |before| everywhere; shape and dtype must agree, and nan equals nan."""
-    if now.shape != before.shape or now.dtype != before.dtype:
-        return False
-    return bool(torch.isclose(now, before, rtol=rtol, atol=atol, equal_nan=True).all())
+def read_threads() -> frozenset[int]:
+    """Identifiers of the threads that run now."""
+    return frozenset(thread.ident for thread in threading.enumerate() if thread.ident is not None)
 
 
 def vars_of(record: Any) -> dict[str, Any]:
@@ -157,8 +223,8 @@ def _open(
     build: Callable[[], Bench],
     device: torch.device,
     *,
+    files: Sequence[int],
     memory_bytes: int | None,
-    tolerance: tuple[float, float],
     weak: bool = False,
     cold: bool = False,
     beside: int = 0,
@@ -173,34 +239,27 @@ def _open(
     # not a part of the program, so before its memory is watched
     flush = make_flush(device) if cold else None
     memory = watch_memory(device)
+    threads = read_threads()
     # on a CPU the step itself has these threads, and what is compiled for it keeps their number
     with share_cores(beside) if device.type == "cuda" else contextlib.nullcontext():
         start = time.perf_counter()
         bench = replace(build(), flush=flush)
         wait_for(bench)
         built = time.perf_counter()
-        raw = _finish(bench, bench.step(0))
+        bench.step(0)
+        wait_for(bench)
         stepped = time.perf_counter()
-    first = None if bench.outputs is None else bench.outputs(raw)
-    # after the last use of it: a result of the size of the memory must not stay
-    del raw
     spare_heap()
     if bench.foreign:
         memory = replace(memory, foreign=True)
-    held = WorkerState(
-        bench=bench, ranks=ranks, gpu=gpu, memory=memory, first=first, rtol=tolerance[0], atol=tolerance[1]
-    )
+    held = WorkerState(bench=bench, ranks=ranks, gpu=gpu, memory=memory, files=tuple(files), threads=threads)
     opened = Opened(
         build_s=built - start,
         first_step_s=stepped - built,
         # weak scaling: `work` speaks of one rank, and each does as much; strong: it speaks of all together
         items=bench.items * (ranks.count if weak else 1),
         version=bench.version,
+        stateful=bench.state is not None,
         idle_power_w=idle,
     )
     return held, opened
-
-
-def _finish(bench: Bench, raw: Any) -> Any:
-    wait_for(bench)
-    return raw

@@ -39,10 +39,10 @@ class _Count(TorchDispatchMode):
         return found
 
 
-def count_work(bench: Bench) -> Work:
-    """Count the step of batch 0 from the initial state."""
+def count_work(bench: Bench, first: int = 0) -> Work:
+    """Count step number `first` from the initial state."""
     bench.restore()
     with _Count() as count:
-        bench.step(0)
+        bench.step(first)
     wait_for(bench)
     return Work(operators=count.operators, elements=count.elements)

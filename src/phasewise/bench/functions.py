@@ -36,6 +36,10 @@ class Functions:
     work: Callable[[str, Shape], Work]
     # (folder) -> None
     prepare: Callable[[Path], None] | None
+    # (case, shape) -> number of items, where a reference covers a sample of them
+    rows: Callable[[str, Shape], int] | None
+    # (inputs, outputs, case, shape) -> what is compared, where that is not the outputs themselves; run in the judge
+    audit: Callable[[Batch, Batch, str, Shape], Batch] | None
 
 
 def load_functions(source: str, root: Path) -> Functions:
@@ -57,6 +61,8 @@ def load_functions(source: str, root: Path) -> Functions:
         reference=getattr(module, "reference", None),
         work=getattr(module, "work", _unknown_work),
         prepare=getattr(module, "prepare", None),
+        rows=getattr(module, "rows", None),
+        audit=getattr(module, "audit", None),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from phasewise.bench.case import BuiltCase
 from phasewise.bench.import_function import import_function
 from phasewise.model.workload import Unsupported
+from phasewise.tensors import overwrite
 
 # twice the cache is written to flush it; where its size is unknown, more than any last-level cache of a desktop
 UNKNOWN_CACHE_BYTES = 1 << 28
@@ -21,6 +22,10 @@ CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 def _nothing() -> None:
     return None
+
+
+def _keep(entry: int, batch: Mapping[str, torch.Tensor]) -> None:
+    raise AssertionError("a function has no ring of batches")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +41,14 @@ class Bench:
     restore: Callable[[], None] = _nothing
     # waits for work that torch.cuda.synchronize does not see
     wait: Callable[[], None] = _nothing
-    # raw result -> named tensors on the CPU
+    # raw result -> named tensors, as the program gives them
     outputs: Callable[[Any], Mapping[str, torch.Tensor]] | None = None
+    # named tensors; None where there are none
+    state: Callable[[], Mapping[str, torch.Tensor]] | None = None
+    # gives an entry of the ring the contents of another batch, in its own memory where shapes agree
+    refresh: Callable[[int, Mapping[str, torch.Tensor]], None] = _keep
+    # what it was made of; None for a function
+    case: BuiltCase | None = None
     # empties the last-level cache, where steps are timed cold
     flush: Callable[[], None] | None = None
     items: float = 1.0
@@ -50,24 +61,34 @@ class Bench:
 def bench_case(opened: BuiltCase) -> Bench:
     """The bench of a case: placing is part of the step unless its inputs are resident."""
     program = opened.program
-    if opened.planned.inputs == "resident":
-        ring = [opened.place(index) for index in range(len(opened.batches))]
+    resident = opened.planned.inputs == "resident"
+    batches = [dict(batch) for batch in opened.batches]
+    opened = replace(opened, batches=tuple(batches))
+    ring = [opened.place(index) for index in range(len(batches))] if resident else []
 
-        def step(index: int) -> Any:
-            return program.step(ring[index % len(ring)])
+    def step_resident(index: int) -> Any:
+        return program.step(ring[index % len(ring)])
 
-    else:
+    def step_placing(index: int) -> Any:
+        return program.step(opened.place(index))
 
-        def step(index: int) -> Any:
-            return program.step(opened.place(index))
+    def refresh(entry: int, batch: Mapping[str, torch.Tensor]) -> None:
+        if overwrite(batches[entry], batch):
+            batches[entry].clear()
+            batches[entry].update(batch)
+        if resident and overwrite(ring[entry], placed := opened.place(entry)):
+            ring[entry] = placed
 
     return Bench(
         device=opened.device,
-        step=step,
+        step=step_resident if resident else step_placing,
         place=opened.place,
         restore=opened.restore,
         wait=program.sync or _nothing,
-        outputs=opened.outputs,
+        outputs=program.outputs,
+        state=program.state,
+        refresh=refresh,
+        case=opened,
         items=opened.work.items,
         version=_peer_version(opened),
         foreign=program.sync is not None,

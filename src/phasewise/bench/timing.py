@@ -10,30 +10,41 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from phasewise.bench.sensors import Gpu
 from phasewise.bench.stepper import Bench
-from phasewise.records.machine import Sensors
 
 _now = time.perf_counter
 _Event = torch.cuda.Event
 _synchronize = torch.cuda.synchronize
 
 
+def read_clock() -> dict[str, Any]:
+    """The functions and classes that measuring relies on, as everybody finds them."""
+    return {
+        "time.perf_counter": time.perf_counter,
+        "time.perf_counter_ns": time.perf_counter_ns,
+        "time.monotonic": time.monotonic,
+        "torch.cuda.synchronize": torch.cuda.synchronize,
+        "torch.cuda.Event": torch.cuda.Event,
+    }
+
+
+# as they were before any user code
+CLOCK = read_clock()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Wall and device seconds of consecutive steps, with the sensors at its end."""
+    """Wall and device seconds of consecutive steps."""
 
-    steps: int
     wall_s: float
-    device_s: float | None = None
-    sm_clock_mhz: float | None = None
-    power_w: float | None = None
-    temperature_c: float | None = None
-    # seen before or after the block
-    throttle_bits: int | None = None
+    device_s: float | None
+    # what the last step gave
+    last: Any
 
 
 def wait_for(bench: Bench) -> None:
@@ -49,38 +60,29 @@ def spare_heap() -> None:
     gc.freeze()
 
 
-def time_block(bench: Bench, steps: int, *, settle: int, barrier: Callable[[], None], gpu: Gpu | None) -> Block:
-    """`steps` steps from the initial state, host to host, after `settle` untimed ones.
-
-    Cold steps are timed one by one, the flush between them left out.
-    """
-    for index in range(settle):
+def settle(bench: Bench, steps: int) -> None:
+    """`steps` untimed steps, then the initial state, with nothing pending and no garbage left to collect."""
+    for index in range(steps):
         bench.step(index)
     bench.restore()
     gc.collect()
+    wait_for(bench)
+
+
+def time_block(bench: Bench, first: int, steps: int, barrier: Callable[[], None]) -> Block:
+    """`steps` steps from number `first`, host to host. Cold steps are timed one by one, the flush between them left out."""
     gc.disable()
     try:
-        before = None if gpu is None else gpu.read()
-        wait_for(bench)
         barrier()
         if bench.flush is None:
-            wall, device = _time_steps(bench, 0, steps)
-        else:
-            parts = [_time_cold(bench, index) for index in range(steps)]
-            wall = sum(part[0] for part in parts)
-            device = sum(part[1] for part in parts if part[1] is not None) if parts[0][1] is not None else None
-        after = None if gpu is None else gpu.read()
+            return _time_steps(bench, first, steps)
+        parts = [_time_cold(bench, index) for index in range(first, first + steps)]
+        device = [part.device_s for part in parts if part.device_s is not None]
+        return Block(
+            wall_s=sum(part.wall_s for part in parts), device_s=sum(device) if device else None, last=parts[-1].last
+        )
     finally:
         gc.enable()
-    return Block(
-        steps=steps,
-        wall_s=wall,
-        device_s=device,
-        sm_clock_mhz=after.sm_clock_mhz if after else None,
-        power_w=after.power_w if after else None,
-        temperature_c=after.temperature_c if after else None,
-        throttle_bits=_either(before, after),
-    )
 
 
 def time_singles(bench: Bench, count: int, barrier: Callable[[], None]) -> list[float]:
@@ -89,8 +91,8 @@ def time_singles(bench: Bench, count: int, barrier: Callable[[], None]) -> list[
     wait_for(bench)
     barrier()
     if bench.flush is not None:
-        return [_time_cold(bench, index)[0] for index in range(count)]
-    return [_time_steps(bench, index, 1)[0] for index in range(count)]
+        return [_time_cold(bench, index).wall_s for index in range(count)]
+    return [_time_steps(bench, index, 1).wall_s for index in range(count)]
 
 
 def time_placing(bench: Bench, count: int) -> list[float]:
@@ -120,31 +122,29 @@ def measure_energy(bench: Bench, steps: int, gpu: Gpu, barrier: Callable[[], Non
     return None if joules is None or joules_after is None else (end - start, joules_after - joules)
 
 
-def _time_steps(bench: Bench, first: int, steps: int) -> tuple[float, float | None]:
-    """Wall and device seconds; nothing is pending at the start, and nothing at the end."""
+def _time_steps(bench: Bench, first: int, steps: int) -> Block:
+    """Nothing is pending at the start, and nothing at the end. Of the results only the last is kept: memory is used as without that."""
+    step, end = bench.step, first + steps - 1
     if bench.device.type != "cuda":
         start = _now()
-        for index in range(first, first + steps):
-            bench.step(index)
+        for index in range(first, end):
+            step(index)
+        last = step(end)
         bench.wait()
-        return _now() - start, None
-    begin, end = _Event(enable_timing=True), _Event(enable_timing=True)
+        return Block(wall_s=_now() - start, device_s=None, last=last)
+    began, ended = _Event(enable_timing=True), _Event(enable_timing=True)
     start = _now()
-    begin.record()
-    for index in range(first, first + steps):
-        bench.step(index)
-    end.record()
+    began.record()
+    for index in range(first, end):
+        step(index)
+    last = step(end)
+    ended.record()
     wait_for(bench)
-    return _now() - start, begin.elapsed_time(end) / 1000
+    return Block(wall_s=_now() - start, device_s=began.elapsed_time(ended) / 1000, last=last)
 
 
-def _time_cold(bench: Bench, index: int) -> tuple[float, float | None]:
+def _time_cold(bench: Bench, index: int) -> Block:
     assert bench.flush is not None
     bench.flush()
     wait_for(bench)
     return _time_steps(bench, index, 1)
-
-
-def _either(before: Sensors | None, after: Sensors | None) -> int | None:
-    bits = [sensors.throttle_bits for sensors in (before, after) if sensors and sensors.throttle_bits is not None]
-    return None if not bits else bits[0] | bits[-1]

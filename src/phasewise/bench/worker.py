@@ -1,6 +1,6 @@
 """A process that builds one variant, or loads one function, and does what it is asked over two pipes.
 
-`python -m phasewise.bench.worker READ_FD WRITE_FD`. A command is a line `{"command": name, ...arguments}`, its answer a
+`python -m phasewise.bench.worker READ_FD WRITE_FD [FILE_FD ...]`. A command is a line `{"command": name, ...arguments}`, its answer a
 line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends.
 """
 
@@ -26,7 +26,7 @@ PR_SET_PDEATHSIG = 1
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
 
 
-def main(read_fd: int, write_fd: int) -> None:
+def main(read_fd: int, write_fd: int, *files: int) -> None:
     """Serve commands until told to close, or until the other end is gone."""
     channel = open_channel(read_fd, write_fd)
     message = channel.receive()
@@ -42,7 +42,7 @@ def main(read_fd: int, write_fd: int) -> None:
     if message.pop("command") == "call":
         channel.send({"answer": _call(**message)})
         return
-    _serve_bench(channel, message)
+    _serve_bench(channel, message, files)
 
 
 def open_channel(read_fd: int, write_fd: int) -> Channel:
@@ -56,22 +56,26 @@ def open_channel(read_fd: int, write_fd: int) -> Channel:
     return channel
 
 
-def _serve_bench(channel: Channel, opening: dict[str, Any]) -> None:
+def _serve_bench(channel: Channel, opening: dict[str, Any], files: tuple[int, ...]) -> None:
     """Open what the first message says, then time it until told to close."""
     # here, since a call may want to do without torch
     from phasewise.bench import commands
 
     if "target" in opening:
-        held, opened = commands.open_function(**opening)
+        held, opened = commands.open_function(files, **opening)
     else:
-        held, opened = commands.open_planned(**opening)
+        held, opened = commands.open_planned(files, **opening)
     channel.send({"answer": commands.vars_of(opened)})
     answers: dict[str, Callable[..., Any]] = {
+        "settle": commands.settle_block,
         "block": commands.run_block,
+        "sensors": commands.read_sensors,
+        "deliver": commands.deliver,
+        "refresh": commands.refresh,
+        "apply": commands.apply,
         "singles": commands.run_singles,
         "placing": commands.run_placing,
         "energy": commands.run_energy,
-        "check": commands.check_outputs,
         "count": commands.count_step,
         "memory": commands.read_memory,
         "files": commands.name_files,
@@ -118,4 +122,4 @@ def _make_hook(channel: Channel, shown: Hook) -> Hook:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))

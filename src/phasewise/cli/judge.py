@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from phasewise.judge import ExitCode, Judgement
+from phasewise.match import Effort, ExitCode, Judgement
 from phasewise.measure.compare import format_seconds
 from phasewise.records.verdict import Status
 from phasewise.store import encode
 
-# how many sets of processes, and rounds of each
-BUDGETS = {"quick": (3, 12), "standard": (5, 16), "thorough": (10, 24)}
+EFFORTS = {
+    "quick": Effort(), "standard": Effort(sets=5, rounds=16, seconds=180.0), "thorough": Effort(sets=10, rounds=24, seconds=900.0),
+}  # fmt: skip
 
 
 @click.command()
@@ -28,7 +29,7 @@ BUDGETS = {"quick": (3, 12), "standard": (5, 16), "thorough": (10, 24)}
 )
 @click.option(
     "--budget",
-    type=click.Choice(list(BUDGETS)),
+    type=click.Choice(list(EFFORTS)),
     default="quick",
     show_default=True,
     help="How many processes and rounds.",
@@ -45,15 +46,13 @@ def judge(base: str, candidate: str, device: str, tier: str, budget: str, file: 
     Inputs are those that make_inputs(seed) or get_inputs() of the base's module gives. Ends with 0 faster, 10 the same, 11 slower,
     12 can't tell, 20 wrong, 21 cheat, 30 crash, 2 usage.
     """
-    from phasewise.judge import judge as play
-    from phasewise.judge.ask import choose_device
-    from phasewise.judge.match import Rules
+    from phasewise.match import judge as play
+    from phasewise.match.play import choose_device
     from phasewise.workers.lock import lock_machine
 
-    sets, rounds = BUDGETS[budget]
     with lock_machine(choose_device(device)):
         found = play(
-            base, candidate, device=device, tier=tier, rules=Rules(sets=sets, rounds=rounds),
+            base, candidate, device=device, tier=tier, effort=EFFORTS[budget],
             progress=lambda line: click.echo(line, err=True),
         )  # fmt: skip
     if file is not None:
@@ -75,11 +74,15 @@ def describe(found: Judgement) -> str:
     elif found.detail:
         lines.append(f"  why     {found.detail}")
     if found.worst is not None:
+        allowed = found.allowance
         lines.append(
-            f"  result  off by at most {found.worst:.2g} of what is allowed (rtol {found.rtol:g}, atol {found.atol:g}), {found.looks} looks, "
+            f"  result  off by at most {found.worst:.2g} of what is allowed (rtol {allowed.rtol:g}, atol {allowed.atol:g}), "
             f"reference in {found.reference}"
         )
-    lines.append(f"  where   {found.device}, {len(found.sets)} sets of processes")
+    if found.measurement is not None:
+        judged = sum(one.arm == "variant" for one in found.measurement.inspections)
+        sets = len({taken.process_set for taken in found.measurement.rounds})
+        lines.append(f"  where   {found.device}, {sets} sets of processes, {judged} timed blocks judged")
     return "\n".join(lines)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from phasewise.bench.stepper import Bench
-from phasewise.bench.timing import time_block
+from phasewise.bench.timing import settle, time_block
 
 
 def stopwatch(bench: Bench, steps: int) -> float:
     """Wall seconds of `steps` steps, host to host and synchronised."""
-    return time_block(bench, steps, settle=0, barrier=lambda: None, gpu=None).wall_s
+    settle(bench, 0)
+    return time_block(bench, 0, steps, lambda: None).wall_s

@@ -1,173 +1,221 @@
-"""The referee's process: it makes the batches, holds what is right in its own memory, and compares.
+"""The judge's own process, of one case: it makes the batches, holds what is right in its memory, and compares.
 
-`python -m phasewise.judge.referee READ WRITE`. No code of the candidate is imported here.
+`python -m phasewise.judge.referee READ WRITE BATCHES RESULTS...`. It builds no variant: of the workload it runs the inputs, the
+reference and the audit.
 """
 
 from __future__ import annotations
 
-import mmap
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
 
-from phasewise.bench.import_function import import_function
-from phasewise.judge.memory import Plan, map_file, plan_memory, view
-from phasewise.judge.serve import serve
-from phasewise.judge.values import (
-    Tensors,
-    describe,
-    element_sizes,
-    join_arguments,
-    load_maker,
-    name_results,
-    split_arguments,
-)
-from phasewise.model.workload import DEFAULT_TIERS, Tolerance
-from phasewise.records.errors import UserError
-from phasewise.records.plan import Allowance
-from phasewise.records.validate import Outcome, TensorError
-from phasewise.validate.compare import Errors, judge_all
+from phasewise.bench.case import find_case
+from phasewise.bench.functions import Batch, Functions, load_functions
+from phasewise.bench.worker import open_channel
+from phasewise.judge.compare import Errors, by_tensor, judge_all
+from phasewise.judge.progress import check_progress
+from phasewise.judge.reference import Reference, is_other_problem, load_reference
+from phasewise.judge.sample import take
+from phasewise.judge.trajectory import Named, Trajectory
+from phasewise.model.data import use_data_folder
+from phasewise.model.layout import Layout
+from phasewise.model.workload import Shape
+from phasewise.records.plan import Allowance, VariantPlan
+from phasewise.records.validate import CaseValidation, TensorError
+from phasewise.tensor_files import Slot, read_tensors, write_tensors
 
-# results of half precision are held to the tier that is meant for it
-HALVES = (torch.float16, torch.bfloat16)
+STATE = "state/"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Referee:
-    """What the referee keeps between two requests."""
+    """What it keeps between two requests."""
 
-    make: Callable[[int], Any]
-    base: Callable[..., Any]
-    plain: Mapping[str, Any]
-    # seeds of batches whose results are known, and these
-    references: dict[int, Tensors]
-    # what the reference was computed in
-    dtype: str
-    inputs: Plan
-    outputs: Plan
-    allowance: Allowance
-    # the base's own error against the reference, by tensor
-    yardstick: Errors = field(default_factory=dict)
-    batches: mmap.mmap | None = None
-    results: dict[str, mmap.mmap] = field(default_factory=dict)
-    # seed of the batch in each entry of the ring
-    ring: dict[int, int] = field(default_factory=dict)
+    plan: VariantPlan
+    case: str
+    shape: Shape
+    functions: Functions
+    # None where a peer solves another problem
+    reference: Reference | None
+    # the baseline's own errors
+    baseline: Errors
+    # batches to write, then results of each arm to read
+    batches: int
+    results: Sequence[int]
+    # the batch in each entry of the ring
+    ring: dict[int, Batch] = field(default_factory=dict)
+    # whole results that were kept by name and step, for what lies beyond the reference's sample
+    kept: dict[tuple[str, int], Named] = field(default_factory=dict)
 
 
-def open_referee(base: str, seeds: list[int], tier: str) -> tuple[Referee, dict[str, Any]]:
-    """Make the batches of `seeds` and their results in float64; what the parent has to know of their sizes."""
-    make, function = load_maker(base), import_function(base)
-    tensors, plain = split_arguments(make(seeds[0]))
-    outputs = name_results(_call(function, tensors, plain))
-    sizes = element_sizes(tensors) | element_sizes(outputs)
-    references, dtype = _find_references(function, make, seeds)
-    if any(
-        not torch.isfinite(x).all() for found in references.values() for x in found.values() if x.is_floating_point()
-    ):
-        raise UserError(f"{base}: its result is not finite; choose inputs for which it is")
+def open_referee(
+    files: tuple[int, ...], plan: dict[str, Any], case: str, root: str, baseline: dict[str, Any] | None
+) -> tuple[Referee, dict[str, Any]]:
+    """Load or make the reference; what the parent has to know of it."""
+    planned = msgspec.convert(plan, VariantPlan)
+    use_data_folder(Layout(Path(root)).data(planned.workload))
+    functions, wanted = load_functions(planned.source, Path(root)), find_case(planned, case)
+    shape = Shape(**wanted.shape)
+    inputs = functions.make_inputs(case, shape, planned.seed)
+    reference = load_reference(planned, wanted, functions, Path(root), inputs)
     referee = Referee(
-        make=make,
-        base=function,
-        plain=plain,
-        references=references,
-        dtype=dtype,
-        inputs=plan_memory(describe(tensors), sizes),
-        outputs=plan_memory(describe(outputs), sizes),
-        allowance=_choose_allowance(tier, outputs, doubled=dtype != "float64"),
-    )
-    told = {
-        "inputs": describe(tensors), "outputs": describe(outputs), "sizes": sizes, "plain": plain, "dtype": dtype,
-        "tier": msgspec.to_builtins(referee.allowance),
+        plan=planned, case=case, shape=shape, functions=functions,
+        reference=None if isinstance(reference, str) else reference,
+        baseline=by_tensor(None if baseline is None else msgspec.convert(baseline, CaseValidation)),
+        batches=files[0], results=files[1:],
+    )  # fmt: skip
+    if isinstance(reference, str):
+        return referee, {"skip": reference}
+    count = len(reference.seeds)
+    start = time.perf_counter()
+    slots = write_batches(referee, {str(entry): entry for entry in range(count)})
+    batch_s = (time.perf_counter() - start) / count
+    return referee, {
+        "skip": "", "other_problem": is_other_problem(planned, functions), "entries": count, "stateful": reference.is_stateful,
+        "items": None if reference.items is None else len(reference.items),
+        "batch_s": batch_s, "slots": [slots[str(entry)] for entry in range(count)], "inputs": write_tensors(files[0], inputs, count),
     }  # fmt: skip
-    return referee, told
 
 
-def _find_references(
-    function: Callable[..., Any], make: Callable[[int], Any], seeds: list[int]
-) -> tuple[dict[int, Tensors], str]:
-    """Results of the base in float64 on the CPU; where it can't run in that, in what its inputs are."""
-    try:
-        return {seed: _refer(function, make(seed), torch.float64) for seed in seeds}, "float64"
-    except (RuntimeError, TypeError, NotImplementedError, AssertionError):
-        return {seed: _refer(function, make(seed), None) for seed in seeds}, "its own dtype"
+def write_batches(referee: Referee, entries: dict[str, int]) -> dict[str, list[Slot]]:
+    """Fill entries of the ring with these batches of the reference, or with those of other seeds where the number is negative."""
+    assert referee.reference is not None
+    slots = {}
+    for entry, number in entries.items():
+        seed = referee.reference.seeds[number] if number >= 0 else -number
+        batch = referee.functions.make_inputs(referee.case, referee.shape, seed)
+        referee.ring[int(entry)] = batch
+        slots[entry] = write_tensors(referee.batches, batch, int(entry))
+    return slots
 
 
-def _refer(function: Callable[..., Any], given: Any, dtype: torch.dtype | None) -> Tensors:
-    tensors, plain = split_arguments(given)
-    if dtype is not None:
-        tensors = {name: x.to(dtype) if x.is_floating_point() else x for name, x in tensors.items()}
-    return {name: x.detach().clone() for name, x in name_results(_call(function, tensors, plain)).items()}
+def compare(
+    referee: Referee, arm: int, slots: list[Slot], entry: int, step: int, allowance: dict[str, Any], keep: str = ""
+) -> list[dict[str, Any]]:
+    """Errors of what an arm's last step gave on the batch in `entry`, against the reference's step number `step`.
 
-
-def _call(function: Callable[..., Any], tensors: Tensors, plain: Mapping[str, Any]) -> Any:
-    # a function that writes into its inputs must not change what is kept
-    positional, named = join_arguments({name: x.clone() for name, x in tensors.items()}, plain)
-    return function(*positional, **named)
-
-
-def _choose_allowance(tier: str, outputs: Tensors, *, doubled: bool) -> Allowance:
-    half = any(x.dtype in HALVES for x in outputs.values())
-    chosen: Tolerance = DEFAULT_TIERS["relaxed" if half else tier]
-    factor = 2.0 if doubled else 1.0
-    return Allowance(rtol=factor * chosen.rtol, atol=factor * chosen.atol, times_baseline=chosen.times_baseline)
-
-
-def map_memory(referee: Referee, batches: int, results: dict[str, int]) -> None:
-    """Take the memory files: one of batches to write, one of results of each player to read."""
-    referee.batches = map_file(batches, write=True)
-    referee.results = {player: map_file(descriptor, write=False) for player, descriptor in results.items()}
-
-
-def write_batches(referee: Referee, entries: dict[str, int]) -> None:
-    """Fill entries of the ring with the batches of these seeds; the same seed again gives the same contents."""
-    assert referee.batches is not None
-    for entry, seed in entries.items():
-        tensors, _ = split_arguments(referee.make(seed))
-        for name, place in view(referee.batches, referee.inputs, int(entry)).items():
-            if tensors[name].shape != place.shape or tensors[name].dtype != place.dtype:
-                raise UserError(f"input {name!r}: its shape or dtype depends on the seed; it has to stay the same")
-            place.copy_(tensors[name])
-        referee.ring[int(entry)] = seed
-
-
-def compare(referee: Referee, player: str, entry: int, against: str | None) -> dict[str, Any]:
-    """Hold a player's results on the batch in `entry` against what is known of it, else against the player `against`, which ran
-    the same batch: at twice the tier then.
+    `keep` keeps the whole results under that name and the step.
     """
-    found = view(referee.results[player], referee.outputs, 0)
-    seed = referee.ring[entry]
-    known = referee.references.get(seed)
-    allowance = referee.allowance
-    if known is None:
-        assert against is not None, "a batch without a reference is compared with another player"
-        known = view(referee.results[against], referee.outputs, 0)
-        allowance = msgspec.structs.replace(allowance, rtol=2 * allowance.rtol, atol=2 * allowance.atol)
-    yardstick = referee.yardstick if player == "candidate" and seed in referee.references else {}
-    errors = judge_all("output", 0, found, known, allowance, yardstick)
-    if player == "base" and seed in referee.references:
-        for error in errors:
-            _keep_worst(referee, error)
-    worst = max(errors, key=lambda error: error.worst if error.worst is not None else float("inf"))
-    wrong = next((error for error in errors if error.outcome is Outcome.FAIL), None)
-    return {
-        "worst": worst.worst, "max_abs": worst.max_abs, "name": worst.name, "known": seed in referee.references,
-        "wrong": "" if wrong is None else f"result {wrong.name!r}: {wrong.message}",
-    }  # fmt: skip
+    assert referee.reference is not None
+    found = read_tensors(referee.results[arm], slots)
+    if keep:
+        referee.kept[keep, step] = found
+    allowed = msgspec.convert(allowance, Allowance)
+    reference, items = referee.reference.trajectory, referee.reference.items
+    outputs, state = _split(_audit(referee, found, entry))
+    expected = _audit(referee, reference.outputs[step], entry)
+    errors = judge_all("output", step, take(outputs, expected, items), expected, allowed, referee.baseline)
+    if state and reference.state is not None:
+        last = take(state, reference.state, items)
+        errors += judge_all("state", step, last, reference.state, allowed, referee.baseline)
+    return msgspec.to_builtins(errors)
 
 
-def _keep_worst(referee: Referee, error: TensorError) -> None:
-    key = (error.kind, error.name, error.step)
-    before = referee.yardstick.get(key)
-    if before is None or (error.relative or 0.0) > (before.relative or 0.0):
-        referee.yardstick = {**referee.yardstick, key: error}
+def compare_with_kept(
+    referee: Referee, arm: int, slots: list[Slot], entry: int, step: int, allowance: dict[str, Any], name: str
+) -> list[dict[str, Any]]:
+    """The same against the results that were kept under `name`, at twice the tier."""
+    allowed = msgspec.convert(allowance, Allowance)
+    found = read_tensors(referee.results[arm], slots)
+    return _compare_two(referee, found, referee.kept[name, step], entry, step, _add(allowed, allowed), name)
+
+
+def compare_with_arm(
+    referee: Referee, arm: int, slots: list[Slot], entry: int, allowance: dict[str, Any], other: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """The same against what another arm, {arm, slots, allowance, name}, gave for the same batch, at the sum of both tiers."""
+    allowed = _add(msgspec.convert(allowance, Allowance), msgspec.convert(other["allowance"], Allowance))
+    found = read_tensors(referee.results[arm], slots)
+    theirs = read_tensors(referee.results[other["arm"]], other["slots"])
+    return _compare_two(referee, found, theirs, entry, 0, allowed, other["name"])
+
+
+def _compare_two(
+    referee: Referee, found: Named, theirs: Named, entry: int, step: int, allowance: Allowance, name: str
+) -> list[dict[str, Any]]:
+    outputs, state = _split(_audit(referee, found, entry))
+    expected, their_state = _split(_audit(referee, theirs, entry))
+    errors = judge_all("output", step, outputs, expected, allowance, {})
+    if state and their_state:
+        errors += judge_all("state", step, state, their_state, allowance, {})
+    return msgspec.to_builtins(tuple(_name(error, name) for error in errors))
+
+
+def _add(one: Allowance, other: Allowance) -> Allowance:
+    """What two results may differ by: each may be off by its own, in opposite directions."""
+    return msgspec.structs.replace(one, rtol=one.rtol + other.rtol, atol=one.atol + other.atol)
+
+
+def keep_initial(referee: Referee, arm: int, slots: list[Slot], keep: str) -> None:
+    """Keep the state before the first step."""
+    referee.kept[keep, -1] = read_tensors(referee.results[arm], slots)
+
+
+def follow_progress(referee: Referee, name: str) -> list[dict[str, Any]]:
+    """Guards on kept results that don't follow the inputs, or a state that doesn't follow the reference's."""
+    assert referee.reference is not None
+    steps = sorted(step for kept, step in referee.kept if kept == name and step >= 0)
+    if not steps:
+        # it delivered nothing that can be compared, which is refused by itself
+        return []
+    parts = [_split(referee.kept[name, step]) for step in steps]
+    initial = _split(referee.kept.get((name, -1), {}))[1]
+    seen = Trajectory(outputs=tuple(outputs for outputs, _ in parts), initial=initial, state=parts[-1][1] or None)
+    reference = replace(referee.reference.trajectory, outputs=referee.reference.trajectory.outputs[: len(steps)])
+    return msgspec.to_builtins(check_progress(seen, reference, referee.plan.allowance))
+
+
+def _audit(referee: Referee, found: Named, entry: int) -> Named:
+    """Results as they are compared; those that are no tensors to compare are judged by the workload's own `audit`."""
+    if referee.functions.audit is None:
+        return found
+    outputs, state = _split(found)
+    audited = referee.functions.audit(referee.ring[entry], outputs, referee.case, referee.shape)
+    return {**audited, **{STATE + name: tensor for name, tensor in state.items()}}
+
+
+def _split(found: Named) -> tuple[Named, Named]:
+    outputs = {name: tensor for name, tensor in found.items() if not name.startswith(STATE)}
+    state = {name.removeprefix(STATE): tensor for name, tensor in found.items() if name.startswith(STATE)}
+    return outputs, state
+
+
+def _name(error: TensorError, other: str) -> TensorError:
+    against = f"against {other}"
+    return msgspec.structs.replace(error, message=f"{against}: {error.message}" if error.message else against)
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "write": write_batches,
+    "compare": compare,
+    "compare_with_kept": compare_with_kept,
+    "compare_with_arm": compare_with_arm,
+    "initial": keep_initial,
+    "progress": follow_progress,
+}
+
+
+def main(read_fd: int, write_fd: int, *files: int) -> None:
+    """Open a case, then answer about it until told to close."""
+    channel = open_channel(read_fd, write_fd)
+    message = channel.receive()
+    if message is None or message.pop("command") == "close":
+        return
+    # comparisons are large and few
+    torch.set_grad_enabled(False)
+    with torch.enable_grad():
+        referee, told = open_referee(files, **message)
+    channel.send({"answer": told})
+    while (message := channel.receive()) is not None and (command := message.pop("command")) != "close":
+        channel.send({"answer": COMMANDS[command](referee, **message)})
 
 
 if __name__ == "__main__":
-    serve(
-        int(sys.argv[1]), int(sys.argv[2]), open_referee,
-        {"map": map_memory, "write": write_batches, "compare": compare},
-    )  # fmt: skip
+    main(*map(int, sys.argv[1:]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phasewise.measure.driver import ArmDriver
-from phasewise.measure.neighbours import Look, watch_machine
+from phasewise.measure.neighbours import Neighbours, watch_machine
 from phasewise.measure.pool import Pool, draw_pair, fill_pool
 from phasewise.measure.progress import Progress, Silent, to_stderr
 from phasewise.measure.sampler import sample_case
@@ -57,7 +57,7 @@ class PoolWatch:
     watch: Watcher
     pools: Sequence[Pool]
 
-    def look(self, workers: Iterable[int]) -> Look:
+    def look(self, workers: Iterable[int]) -> Neighbours:
         waiting = {pid for pool in self.pools for driver in pool.drivers for pid in driver.pids}
         return self.watch.look(waiting.union(workers))
 

@@ -28,13 +28,22 @@ class ArmDriver(Protocol):
         """Until its imports are done: a process that waits to be opened disturbs no other."""
 
     def open(self, *, beside: int = 0) -> dict[str, Any]:
-        """Build and step once, while `beside` other processes do so: build_s, first_step_s, items, version, idle_power_w.
+        """Build and step once, while `beside` other processes do so: build_s, first_step_s, items, version, stateful, idle_power_w.
 
         Asked again, it answers the same.
         """
 
-    def block(self, steps: int, settle: int) -> dict[str, Any]:
-        """Time steps from the initial state: the fields of a Sample but its arm."""
+    def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]:
+        """Time steps from number `first` and the initial state: the fields of a Sample but its arm."""
+
+    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[dict[str, Any]]:
+        """Where each rank has written what its last step gave: slots of the file of results, or the problem with it."""
+
+    def refresh(self, entries: Mapping[str, Any]) -> None:
+        """Take other contents into entries of the ring."""
+
+    def count(self, first: int = 0) -> tuple[int, int]:
+        """Operators of step `first`, and elements that they read and write."""
 
     def singles(self, count: int) -> list[float]:
         """Seconds of single steps."""
@@ -44,9 +53,6 @@ class ArmDriver(Protocol):
 
     def energy(self, steps: int) -> tuple[float, float] | None:
         """Seconds and joules of a window of steps."""
-
-    def check(self) -> bool | None:
-        """Whether batch 0 still gives what it gave at first."""
 
     def memory(self) -> tuple[int, str]:
         """Peak bytes, and how they were counted."""

@@ -26,7 +26,10 @@ class ArmLog:
     memory_kind: str = "host-resident"
     energy: list[Window] = field(default_factory=list)
     idle_power_w: float | None = None
-    held: bool | None = None
+    # its steps change a state
+    stateful: bool = False
+    # whether everything that was judged of it was right; None where nothing was
+    is_right: bool | None = None
     failure: Failure | None = None
     files: set[str] = field(default_factory=set)
     # of the newest process
@@ -40,7 +43,7 @@ class ArmLog:
 
     def note_opened(self, opened: dict[str, Any]) -> None:
         """Keep what opening a process took and gave."""
-        self.items, self.version = opened["items"], opened["version"]
+        self.items, self.version, self.stateful = opened["items"], opened["version"], opened["stateful"]
         self.build_s.append(opened["build_s"])
         self.first_step_s.append(opened["first_step_s"])
         if self.idle_power_w is None:
@@ -49,10 +52,6 @@ class ArmLog:
     def note_warmed(self, warmed: Warmed) -> None:
         self.warmed = warmed
         self.warmup_steps.append(warmed.warmup_steps)
-
-    def note_held(self, held: bool | None) -> None:
-        """Once outputs have changed they stay on record as changed."""
-        self.held = held if self.held is None else self.held and held is not False
 
     def note_memory(self, used: int, kind: str) -> None:
         self.peak_bytes, self.memory_kind = max(used, self.peak_bytes or 0), kind
@@ -77,7 +76,7 @@ class ArmLog:
             memory_kind=self.memory_kind,
             energy=tuple(self.energy),
             idle_power_w=self.idle_power_w,
-            outputs_held=self.held,
+            outputs_held=self.is_right,
             failure=self.failure,
             loaded=tuple(sorted(self.files)),
         )

@@ -18,8 +18,8 @@ LEAST_S = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """Load of other processes a core since the look before, and other processes on the GPU."""
+class Neighbours:
+    """Load of other processes a core since they were last looked at, and other processes on the GPU."""
 
     load: float | None = None
     processes: int = 0
@@ -33,10 +33,10 @@ class Watch:
     now: Callable[[], float] = time.monotonic
     _last: tuple[float, float, dict[int, float]] | None = field(default=None, init=False)
 
-    def look(self, workers: Iterable[int]) -> Look:
+    def look(self, workers: Iterable[int]) -> Neighbours:
         """`workers`: the processes that are ours, besides this one."""
         pids = tuple(workers)
-        return Look(load=self._load(pids), processes=self._processes(pids))
+        return Neighbours(load=self._load(pids), processes=self._processes(pids))
 
     def _load(self, workers: tuple[int, ...]) -> float | None:
         now, busy = self.now(), _busy_seconds()

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from phasewise.measure.driver import ArmDriver
+from phasewise.measure.inspection import sync_ring
 from phasewise.measure.sampling import Sampling, take_failure
 from phasewise.measure.warmup import warm_up
 from phasewise.records.verdict import Failure
@@ -100,6 +101,7 @@ def _open(driver: ArmDriver, *, beside: int) -> dict[str, Any] | Failure:
 def _warm_up(sampling: Sampling, arm: str, *, with_others: bool) -> None:
     log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
     try:
+        sync_ring(sampling, driver)
         warmed = log.entrant.warmed or warm_up(driver, budget, cold=log.entrant.cold, now=sampling.tools.now)
     except ProcessFailed as died:
         take_failure(sampling, arm, died.failure, with_others=with_others)

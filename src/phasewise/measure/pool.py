@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,8 +41,17 @@ class Borrowed:
     def open(self, *, beside: int = 0) -> dict[str, Any]:
         return self._opened
 
-    def block(self, steps: int, settle: int) -> dict[str, Any]:
-        return self._driver.block(steps, settle)
+    def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]:
+        return self._driver.block(steps, settle, first)
+
+    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[dict[str, Any]]:
+        return self._driver.deliver(outputs=outputs, state=state)
+
+    def refresh(self, entries: Mapping[str, Any]) -> None:
+        self._driver.refresh(entries)
+
+    def count(self, first: int = 0) -> tuple[int, int]:
+        return self._driver.count(first)
 
     def singles(self, count: int) -> list[float]:
         return self._driver.singles(count)
@@ -52,9 +61,6 @@ class Borrowed:
 
     def energy(self, steps: int) -> tuple[float, float] | None:
         return self._driver.energy(steps)
-
-    def check(self) -> bool | None:
-        return self._driver.check()
 
     def files(self) -> set[str]:
         return self._driver.files()

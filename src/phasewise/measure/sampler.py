@@ -7,20 +7,12 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from phasewise.judge.case import Judge
 from phasewise.measure.driver import Entrant
 from phasewise.measure.drops import mark_drops
 from phasewise.measure.opening import is_slow, open_set, prepare_arms
-from phasewise.measure.sampling import (
-    NotTogether,
-    Sampling,
-    Tools,
-    add_round,
-    ask_the_rest,
-    begin_sampling,
-    close_set,
-    run_block,
-    run_round,
-)
+from phasewise.measure.rounds import add_round, ask_the_rest, close_set, run_block, run_round
+from phasewise.measure.sampling import NotTogether, Sampling, Tools, begin_sampling
 from phasewise.model.ratios import ALONE, SLOW, paired_log_ratios, stop_rules
 from phasewise.records.measure import CaseMeasurement, Sample
 from phasewise.records.plan import Budget
@@ -52,14 +44,15 @@ def sample_case(
     tools: Tools,
     *,
     ahead: bool = False,
+    judge: Judge | None = None,
     ends_if_killed: bool = False,
 ) -> CaseMeasurement:
     """Measure all `entrants` in the same rounds until the ratio of each of `pairs` (slower, faster) is precise.
 
     An arm that fails is out, with its failure on record; the others go on. Without a pair left the rest are timed alone.
-    With `ahead`, the processes of all sets fit on the device at once. `ends_if_killed`: one that was killed ends it for all.
+    With `ahead`, the processes of all sets fit on the device at once. `judge`, which is open, judges what is timed. `ends_if_killed`: one that was killed ends it for all.
     """
-    sampling = begin_sampling(case, entrants, budget, tools, ahead=ahead, ends_if_killed=ends_if_killed)
+    sampling = begin_sampling(case, entrants, budget, tools, ahead=ahead, judge=judge, ends_if_killed=ends_if_killed)
     began = tools.now()
     try:
         stopped = _sample(sampling, pairs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import zlib
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
@@ -13,7 +14,18 @@ from pathlib import Path
 import msgspec
 
 from phasewise.environment import count_cores
-from phasewise.measure.arms import Chosen, Gates, Measured, Plans, choose_arms, fit_at_once, refuse, too_slow_to_repeat
+from phasewise.judge.case import Judge, JudgeFailed
+from phasewise.measure.arms import (
+    Chosen,
+    Gates,
+    Measured,
+    Plans,
+    choose_arms,
+    find_gate,
+    fit_at_once,
+    refuse,
+    too_slow_to_repeat,
+)
 from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import start_ahead
@@ -24,9 +36,10 @@ from phasewise.measure.scale import measure_scale
 from phasewise.model.freshness import Closure
 from phasewise.records.measure import Arm, CaseMeasurement, Measurement
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
+from phasewise.records.validate import CaseValidation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.store import digest
-from phasewise.workers.arm import ArmProcesses, launch_case
+from phasewise.workers.arm import ArmProcesses
 from phasewise.workers.failure import TRIES, repeat_if_killed
 
 # processes that import before anything is timed
@@ -60,29 +73,46 @@ def measure_variant(
         # what is measured at smaller shapes has no arms
         if refused[case.case] is None and not case.baseline_at
     }
-    with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches:
+    with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches, ExitStack() as stack:
 
-        def make_entrants(case: PlannedCase, number: int) -> list[Entrant]:
+        def make_entrants(case: PlannedCase, number: int) -> tuple[Judge, list[Entrant]]:
+            chosen = arms[case.case]
+            judge = Judge(plan, case.case, root, {arm.arm: arm.plan.ranks for arm in chosen})
+            stack.callback(judge.close)
             # each try compiles into empty caches
             folder = Path(caches) / f"{case.case}-{number}"
-            return [make_entrant(arm, case, root, budget_from=plan, caches=folder) for arm in arms.get(case.case, ())]
+            return judge, [make_entrant(arm, case, judge, budget_from=plan, caches=folder) for arm in chosen]
 
-        comparisons = {case.case: make_entrants(case, 0) for case in plan.cases if case.case in arms}
-        with start_ahead(comparisons, sets, AHEAD_A_CORE * count_cores()) as started:
+        first = {case.case: make_entrants(case, 0) for case in plan.cases if case.case in arms}
+        comparisons = {name: entrants for name, (_, entrants) in first.items()}
+        started = stack.enter_context(start_ahead(comparisons, sets, AHEAD_A_CORE * count_cores()))
 
-            def measure(case: PlannedCase, number: int) -> CaseMeasurement:
+        def measure(case: PlannedCase, number: int) -> CaseMeasurement:
+            judge: Judge | None = None
+            entrants: Sequence[Entrant] = ()
+            if case.case in arms:
+                judge, entrants = make_entrants(case, number) if number else (first[case.case][0], started[case.case])
+            try:
+                if judge is not None:
+                    judge.open(_find_baseline_errors(case, plans, validations))
                 return _measure_case(
                     plan,
                     case,
                     refused[case.case],
-                    make_entrants(case, number) if number else started.get(case.case, ()),
+                    entrants,
+                    judge,
                     root,
                     progress,
                     ahead=fit_at_once(arms.get(case.case, ()), case, validations, sets, gpu_memory_bytes),
                     ends_if_killed=number + 1 < TRIES,
                 )
+            except JudgeFailed as died:
+                return CaseMeasurement(case=case.case, arms=(), skipped=died.failure)
+            finally:
+                if judge is not None:
+                    judge.close()
 
-            cases = tuple(repeat_if_killed(partial(measure, case), was_killed) for case in plan.cases)
+        cases = tuple(repeat_if_killed(partial(measure, case), was_killed) for case in plan.cases)
     return Measurement(
         workload=plan.workload,
         run=plan.run,
@@ -93,6 +123,11 @@ def measure_variant(
         loaded=_stamp(cases, closure),
         cases=tuple(_forget_files(case) for case in cases),
     )
+
+
+def _find_baseline_errors(case: PlannedCase, plans: Plans, gates: Gates) -> CaseValidation | None:
+    baseline = next((name for name in case.ancestors if name in plans and plans[name].kind is Kind.BASELINE), None)
+    return None if baseline is None else find_gate(baseline, case.case, gates)
 
 
 def _stamp(cases: Sequence[CaseMeasurement], closure: Closure | None) -> dict[str, str] | None:
@@ -112,6 +147,7 @@ def _measure_case(
     case: PlannedCase,
     refused: Failure | None,
     entrants: Sequence[Entrant],
+    judge: Judge | None,
     root: Path,
     progress: Progress,
     *,
@@ -132,14 +168,16 @@ def _measure_case(
         smaller = "the baseline is measured at smaller shapes only; an A/A control would take too long"
         return CaseMeasurement(case=case.case, arms=(), skipped=Failure(reason=Reason.OVER_BUDGET, message=smaller))
     pairs = [("parent", "variant")] if any(entrant.arm == "parent" for entrant in entrants) else []
-    found = sample_case(case.case, entrants, pairs, plan.budget, tools, ahead=ahead, ends_if_killed=ends_if_killed)
+    found = sample_case(
+        case.case, entrants, pairs, plan.budget, tools, ahead=ahead, judge=judge, ends_if_killed=ends_if_killed
+    )
     if plan.kind is Kind.CONTROL and any(_is_spared(arm, found) for arm in found.arms):
         return CaseMeasurement(case=case.case, arms=(), seconds=found.seconds, skipped=too_slow_to_repeat(plan))
     return found
 
 
-def make_entrant(chosen: Chosen, case: PlannedCase, root: Path, *, budget_from: VariantPlan, caches: Path) -> Entrant:
-    """How to start one arm; its worker obeys the time limit of the variant that is measured.
+def make_entrant(chosen: Chosen, case: PlannedCase, judge: Judge, *, budget_from: VariantPlan, caches: Path) -> Entrant:
+    """How to start one arm on the judge's batches; its worker obeys the time limit of the variant that is measured.
 
     What is measured compiles once into the empty folder `caches`, as on a user's first run; after that all compile
     caches are shared and warm.
@@ -147,7 +185,7 @@ def make_entrant(chosen: Chosen, case: PlannedCase, root: Path, *, budget_from: 
     control = budget_from.kind is Kind.CONTROL
     plan = msgspec.structs.replace(chosen.plan, budget=budget_from.budget)
     planned = next(planned for planned in plan.cases if planned.case == case.case)
-    target = launch_case(plan, case.case, root)
+    target = judge.launch(chosen.arm, plan)
     fresh = chosen.arm == "variant" and not control
     first = replace(target, environment={**target.environment, **empty_caches(caches)}) if fresh else target
     targets = chain((first,), repeat(target))

@@ -41,6 +41,9 @@ class Layout:
     def data(self, workload: str) -> Path:
         return self.root / "data" / workload
 
+    def reference(self, workload: str, case: str, key: str) -> Path:
+        return self.root / ".phasewise" / "references" / workload / f"{case}-{key}.pt"
+
     def report(self, workload: str, run: str) -> Path:
         return self.root / "reports" / workload / run
 

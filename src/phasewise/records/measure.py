@@ -15,6 +15,8 @@ class Sample(Record, frozen=True, kw_only=True):
     wall_s: Seconds
     # device time of the whole block; None on a CPU
     device_s: Seconds | None = None
+    # the same block by the clock of the process that asked for it
+    parent_s: Seconds | None = None
     sm_clock_mhz: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
@@ -46,7 +48,7 @@ class Window(Record, frozen=True, kw_only=True):
 class Arm(Record, frozen=True, kw_only=True):
     """One program of a comparison, in one or more fresh processes."""
 
-    # "baseline", "parent", "variant", or "twin" (the second half of an A/A)
+    # "baseline", "parent" or "variant"
     arm: str
     variant: str
     switches: dict[str, Scalar] = {}
@@ -74,6 +76,38 @@ class Arm(Record, frozen=True, kw_only=True):
     loaded: tuple[str, ...] = ()
 
 
+class Inspection(Record, frozen=True, kw_only=True):
+    """What the last step of a timed block gave, compared with what is right."""
+
+    arm: str
+    process_set: int
+    # with the float64 reference; else with what the parent arm gives for the same batch
+    is_known: bool
+    # largest error in units of what is allowed
+    worst: float | None = None
+    # why it is wrong; "" if it is not
+    wrong: str = ""
+
+
+class Refresh(Record, frozen=True, kw_only=True):
+    """What the variant took for new contents of its batches, and for the same contents written once more."""
+
+    process_set: int
+    fresh: float
+    sham: float
+    # "s", or "operators" where only a count can tell
+    unit: str
+
+
+class ShortBlock(Record, frozen=True, kw_only=True):
+    """A block of a program with state that is short enough for the reference to follow."""
+
+    arm: str
+    process_set: int
+    steps: int
+    wall_s: Seconds
+
+
 class ScalePoint(Record, frozen=True, kw_only=True):
     """The baseline at one smaller shape, for a baseline that is too slow at the real one."""
 
@@ -89,10 +123,12 @@ class CaseMeasurement(Record, frozen=True, kw_only=True):
     """One variant in one case, beside its parent and the baseline."""
 
     case: str
-    # what the first arm is compared with, by arm name
     arms: tuple[Arm, ...]
     rounds: tuple[Round, ...] = ()
     scale: tuple[ScalePoint, ...] = ()
+    inspections: tuple[Inspection, ...] = ()
+    refreshes: tuple[Refresh, ...] = ()
+    short_blocks: tuple[ShortBlock, ...] = ()
     # why sampling ended
     stopped: str = ""
     seconds: Seconds = 0.0

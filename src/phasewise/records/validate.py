@@ -47,6 +47,16 @@ class Guard(Record, frozen=True, kw_only=True):
     message: str = ""
 
 
+def guard(name: str, problem: str) -> Guard:
+    """PASS where there is no problem."""
+    return Guard(guard=name, outcome=Outcome.FAIL if problem else Outcome.PASS, message=problem)
+
+
+def skipped(name: str, reason: str) -> Guard:
+    """A guard that could not be set."""
+    return Guard(guard=name, outcome=Outcome.SKIPPED, message=reason)
+
+
 class Series(Record, frozen=True, kw_only=True):
     """One line of a chart."""
 

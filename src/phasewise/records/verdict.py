@@ -43,6 +43,16 @@ class Reason(StrEnum):
     EXPECTED_INVALID = "expected-invalid"
     # a phase that the gate had to refuse, and did not
     ALARM_NOT_REFUSED = "alarm-not-refused"
+    # what a timed block gave was wrong
+    WRONG_WHEN_TIMED = "wrong-when-timed"
+    # new contents take longer than contents that it has seen
+    REMEMBERS = "remembers"
+    # the worker's clock stays behind the parent's
+    STOPWATCH = "stopwatch"
+    # long blocks take less a step than short ones
+    SKIPS_STEPS = "skips-steps"
+    # work where nothing is timed
+    UNTIMED_WORK = "untimed-work"
     ABOVE_PEAK = "above-peak"
     OTHER_MACHINE = "other-machine"
     OUT_OF_MEMORY = "oom"

@@ -1,193 +1,168 @@
-"""Validate one case of one variant: errors, guards and checks, put together into one record."""
+"""Validate one case of one variant: what its blocks gave, guards and checks, put together into one record. Imports no torch.
+
+A block here is a block of the measurement: the same command of the same worker, whose last result is held against the reference.
+"""
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import torch
 
-from phasewise.bench.case import BuiltCase, build_case, find_case
-from phasewise.bench.functions import load_functions
-from phasewise.model.program import Program
-from phasewise.model.workload import Unsupported
-from phasewise.records.plan import Allowance, PlannedCase, VariantPlan
-from phasewise.records.validate import CaseValidation, Guard, Outcome, TensorError
-from phasewise.records.verdict import Reason
-from phasewise.validate.compare import Errors, by_tensor, judge_all
-from phasewise.validate.guard_poison import memory_poisoned
-from phasewise.validate.guard_waiting import read_clock, read_threads
-from phasewise.validate.guards import run_guard, run_guards
-from phasewise.validate.outcomes import conclude, skipped_case
-from phasewise.validate.run_checks import run_checks
-from phasewise.validate.sample import choose_items, take
-from phasewise.validate.trajectory import Named, Trajectory, follow
-from phasewise.validate.trial import Trial, skipped
-from phasewise.validate.yardstick import open_yardstick, solves_another_problem
+from phasewise.judge.case import TIMEOUTS, Judge, JudgeFailed
+from phasewise.records.plan import PlannedCase, VariantPlan
+from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError, skipped
+from phasewise.validate.outcomes import conclude, failed_case
+from phasewise.workers.arm import ArmProcesses, Launch
+from phasewise.workers.failure import ProcessFailed, is_kill, repeat_if_killed
 
-# one step can't show a result that is stale
-FEWEST_STEPS = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ancestor:
-    """A validated variant's results, which stand in for the reference where that covers a sample only."""
-
-    variant: str
-    results: Trajectory
+VARIANT, ANCESTOR = "variant", "ancestor"
 
 
 def validate_case(
     plan: VariantPlan,
     case: str,
     root: Path,
-    *,
     baseline: CaseValidation | None = None,
-    ancestor: Ancestor | None = None,
+    ancestor: VariantPlan | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> CaseValidation:
-    """Hold `case` of variant `plan` against its float64 reference, in this process.
+    """Judge `case` of variant `plan` in fresh processes; one that fails, dies or takes too long gives a record with the reason.
 
-    `baseline` gives the baseline's own errors, None for the baseline itself. `ancestor` is used where the reference covers
-    only a sample of items. An error raised by the program or its reference goes through to the caller.
-    """
-    planned = find_case(plan, case)
-    started = clock()
-    try:
-        found = _validate(plan, planned, root, by_tensor(baseline), ancestor)
-    except Unsupported as reason:
-        found = skipped_case(case, Reason.UNSUPPORTED, str(reason))
-    return msgspec.structs.replace(found, seconds=clock() - started)
-
-
-def count_steps(planned: PlannedCase) -> int:
-    """Steps that both the reference and the variant follow."""
-    return max(FEWEST_STEPS, planned.steps)
-
-
-def sampled_items(
-    plan: VariantPlan, planned: PlannedCase, root: Path, ancestor: Ancestor | None
-) -> torch.Tensor | None:
-    """Indices of the items that the reference covers; None for all.
-
-    How many items there are is seen from the ancestor's outputs, else from a build of the variant for that alone: the
-    reference has to run before the variant does.
+    `baseline` gives the baseline's own errors, None for the baseline itself. `ancestor`, a validated variant, stands in where the
+    reference covers only a sample of items.
     """
 
-    def outputs() -> Named:
-        if ancestor is not None:
-            return ancestor.results.outputs[0]
-        opened = build_case(plan, planned.case, root, ring=1)
+    def judge(number: int) -> CaseValidation:
+        started = clock()
         try:
-            return follow(opened, 1).outputs[0]
-        finally:
-            opened.program.close()
+            found = _validate(plan, case, root, baseline, ancestor)
+        except (ProcessFailed, JudgeFailed) as died:
+            found = failed_case(case, died.failure)
+        return msgspec.structs.replace(found, seconds=clock() - started)
 
-    return choose_items(planned, outputs, plan.seed)
+    return repeat_if_killed(judge, lambda found: is_kill(found.failure))
 
 
 def _validate(
-    plan: VariantPlan, planned: PlannedCase, root: Path, baseline: Errors, ancestor: Ancestor | None
+    plan: VariantPlan, case: str, root: Path, baseline: CaseValidation | None, ancestor: VariantPlan | None
 ) -> CaseValidation:
-    functions = load_functions(plan.source, root)
-    if solves_another_problem(plan, functions):
-        # no variant of ours gives what it gives
-        ancestor = None
-    items = None if solves_another_problem(plan, functions) else sampled_items(plan, planned, root, ancestor)
-    steps = count_steps(planned)
-    clock, threads = read_clock(), read_threads()
-    yardstick = open_yardstick(plan, planned, functions, root, items=items, ring=steps)
-    if isinstance(yardstick, str):
-        # nothing was refused: there is only nothing to hold it against, and it is timed all the same
-        return CaseValidation(case=planned.case, outcome=Outcome.SKIPPED, message=yardstick)
-    # before the variant is built: nothing that it does can reach the reference
-    reference = follow(yardstick, steps)
-    yardstick.program.close()
-    opened = build_case(plan, planned.case, root, ring=steps)
+    planned = next(one for one in plan.cases if one.case == case)
+    judge = Judge(plan, case, root, {VARIANT: plan.ranks, ANCESTOR: 1})
     try:
-        first = follow(opened, steps)
-        trial = Trial(
-            case=opened,
-            reference=reference,
-            first=first,
-            allowance=plan.allowance,
-            pristine=yardstick.batches,
-            clock=clock,
-            threads=threads,
-        )
-        guards = run_guards(trial)
+        judge.open(baseline)
+        if judge.skip:
+            # nothing was refused: there is only nothing to compare it with, and it is timed all the same
+            return CaseValidation(case=case, outcome=Outcome.SKIPPED, message=judge.skip)
+        followed = ""
+        if judge.items is not None and ancestor is not None:
+            followed = _follow_ancestor(judge, ancestor, planned)
+        arm = ArmProcesses(_prepare(judge.launch(VARIANT, uncap(plan))))
+        try:
+            errors = follow(judge, VARIANT, arm, planned, keep=VARIANT, kept=followed)
+            told = [
+                Told(**answer)
+                for answer in arm.apply("phasewise.validate.child:guard_case", root=str(root), ring=judge.list_slots())
+            ]
+            loaded = tuple(sorted(arm.files()))
+        finally:
+            arm.close()
+        progress = judge.follow_progress(VARIANT)
     finally:
-        opened.program.close()
-    fallbacks, foreign = tuple(opened.program.fallbacks), opened.program.sync is not None
-    # what follows builds programs of its own: this one's memory is given back first
-    opened = release(opened)
-    trial = replace(trial, case=opened)
-    gc.collect()
-    if opened.device.type == "cuda":
-        torch.cuda.empty_cache()
-    checks = run_checks(opened, root)
-    # last, since compiled code may keep what it saw
-    guards += (run_guard(partial(memory_poisoned, root=root), trial), *_beyond_the_sample(items, ancestor))
-    errors = compare_with_reference(first, reference, items, plan.allowance, baseline)
-    if items is not None and ancestor is not None:
-        errors += compare_with_ancestor(first, ancestor, plan.allowance)
+        judge.close()
+    return _put_together(case, judge, errors, progress, told, followed, loaded)
+
+
+def follow(
+    judge: Judge, name: str, arm: ArmProcesses, planned: PlannedCase, *, keep: str = "", kept: str = ""
+) -> tuple[TensorError, ...]:
+    """Open an arm and judge a block on each batch; of a program with state, blocks of one step, of two, and so on from the initial state."""
+    is_stateful = arm.open()["stateful"] or judge.is_stateful
+    steps = min(judge.steps, max(2, planned.steps)) if is_stateful else judge.steps
+    if is_stateful and keep:
+        arm.settle(0)
+        judge.keep_initial(name, arm, keep)
+    errors: tuple[TensorError, ...] = ()
+    for step in range(steps):
+        arm.block(step + 1 if is_stateful else 1, 0, 0 if is_stateful else step)
+        last = is_stateful and step == steps - 1
+        errors += judge.check(name, arm, entry=step, step=step, state=last, keep=keep, kept=kept)
+    return errors
+
+
+def _follow_ancestor(judge: Judge, ancestor: VariantPlan, planned: PlannedCase) -> str:
+    """Have the judge keep an ancestor's whole results; its name, or "" where it can't be run now."""
+    arm = ArmProcesses(_prepare(judge.launch(ANCESTOR, ancestor)))
+    try:
+        follow(judge, ANCESTOR, arm, planned, keep=ancestor.variant)
+    except ProcessFailed:
+        # the record then says that nothing beyond the sample was compared
+        return ""
+    finally:
+        arm.close()
+    return ancestor.variant
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank found of itself."""
+
+    guards: list[dict[str, Any]]
+    checks: list[dict[str, Any]]
+    fallbacks: list[str]
+    peak_memory_bytes: int | None
+
+
+def _put_together(
+    case: str,
+    judge: Judge,
+    errors: tuple[TensorError, ...],
+    progress: tuple[Guard, ...],
+    told: list[Told],
+    followed: str,
+    loaded: tuple[str, ...],
+) -> CaseValidation:
+    # every rank has its say, and what the first says is shown where all agree
+    ranks = [
+        (msgspec.convert(one.guards, tuple[Guard, ...]), msgspec.convert(one.checks, tuple[CheckResult, ...]))
+        for one in told
+    ]
+    guards, checks = next((rank for rank in ranks if conclude((), rank[0], rank[1], ())[0] is Outcome.FAIL), ranks[0])
+    guards = (*progress, *guards)
+    if judge.items is not None and not followed:
+        guards += (
+            skipped(
+                "beyond-the-sample", f"only {judge.items} items are compared with the reference: no validated ancestor"
+            ),
+        )
+    fallbacks = tuple(told[0].fallbacks)
     outcome, message = conclude(errors, guards, checks, fallbacks)
     return CaseValidation(
-        case=planned.case,
+        case=case,
         outcome=outcome,
         message=message,
-        against=ancestor.variant if items is not None and ancestor is not None else "reference",
-        sampled_items=None if items is None else len(items),
+        against=followed or "reference",
+        sampled_items=judge.items,
         errors=errors,
         guards=guards,
         checks=checks,
         fallbacks=fallbacks,
-        peak_memory_bytes=torch.cuda.max_memory_reserved() if opened.device.type == "cuda" and not foreign else None,
+        peak_memory_bytes=told[0].peak_memory_bytes,
+        loaded=loaded,
     )
 
 
-def release(case: BuiltCase) -> BuiltCase:
-    """The case without its program, whose memory is free once the caller holds no other reference."""
-    return replace(case, program=Program(step=_closed), initial={})
+def _prepare(launch: Launch) -> Launch:
+    """Nothing is timed that counts, so its process may be forked; guards and checks take their time."""
+    return replace(launch, fresh=False, timeout_s=TIMEOUTS * launch.timeout_s)
 
 
-def compare_with_reference(
-    first: Trajectory, reference: Trajectory, items: torch.Tensor | None, allowance: Allowance, baseline: Errors
-) -> tuple[TensorError, ...]:
-    """Outputs of every step, then the state at the end with its gradients."""
-    errors: tuple[TensorError, ...] = ()
-    for step, (now, expected) in enumerate(zip(first.outputs, reference.outputs, strict=True)):
-        errors += judge_all("output", step, take(now, expected, items), expected, allowance, baseline)
-    if reference.state is not None:
-        last = take(first.state or {}, reference.state, items)
-        errors += judge_all("state", len(reference.outputs) - 1, last, reference.state, allowance, baseline)
-    return errors
-
-
-def compare_with_ancestor(first: Trajectory, ancestor: Ancestor, allowance: Allowance) -> tuple[TensorError, ...]:
-    """Everything against a validated ancestor, each error naming it."""
-    # both may be off by what the tier allows, in opposite directions
-    twice = msgspec.structs.replace(allowance, rtol=2 * allowance.rtol, atol=2 * allowance.atol)
-    against = f"against {ancestor.variant}"
-    return tuple(
-        msgspec.structs.replace(error, message=f"{against}: {error.message}" if error.message else against)
-        for error in compare_with_reference(first, ancestor.results, None, twice, {})
-    )
-
-
-def _beyond_the_sample(items: torch.Tensor | None, ancestor: Ancestor | None) -> tuple[Guard, ...]:
-    if items is None or ancestor is not None:
-        return ()
-    return (
-        skipped("beyond-the-sample", f"only {len(items)} items are held against the reference: no validated ancestor"),
-    )
-
-
-def _closed(placed: Any) -> Any:
-    raise AssertionError("the program was closed")
+def uncap(plan: VariantPlan) -> VariantPlan:
+    """On a CPU the copies of guards and the programs of checks live in the same memory, and the cap is not meant for them."""
+    if plan.device != "cpu":
+        return plan
+    cases = tuple(msgspec.structs.replace(one, memory_limit_bytes=None) for one in plan.cases)
+    return msgspec.structs.replace(plan, cases=cases)

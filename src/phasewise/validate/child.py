@@ -1,46 +1,70 @@
-"""What runs in the process of a case: plain values in, a plain record out."""
+"""What a worker is asked of its own program by the gate: guards and checks. They can turn a verdict red, never green."""
 
 from __future__ import annotations
 
-import sys
+import gc
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import torch
 
-from phasewise.bench.case import build_case, find_case, torch_device
-from phasewise.bench.ranks import join_ranks
-from phasewise.model.sources import name_loaded
-from phasewise.records.plan import VariantPlan
-from phasewise.records.validate import CaseValidation
-from phasewise.validate.case import Ancestor, count_steps, validate_case
-from phasewise.validate.trajectory import follow, load, save
+from phasewise.bench.case import BuiltCase
+from phasewise.bench.commands import WorkerState
+from phasewise.bench.stepper import Bench
+from phasewise.judge.trajectory import follow
+from phasewise.model.program import Program
+from phasewise.tensor_files import Slot, read_tensors
+from phasewise.validate.guard_poison import memory_poisoned
+from phasewise.validate.guards import run_guard, run_guards
+from phasewise.validate.run_checks import run_checks
+from phasewise.validate.trial import Trial
 
 
-def validate_plain(payload: dict[str, Any]) -> dict[str, Any]:
-    """`validate_case` of {plan, case, root, baseline, ancestor}; an ancestor is {variant, file}."""
-    plan = msgspec.convert(payload["plan"], VariantPlan)
-    baseline, ancestor = payload["baseline"], payload["ancestor"]
-    ranks = join_ranks(torch_device(plan.device))
-    found = validate_case(
-        plan,
-        payload["case"],
-        Path(payload["root"]),
-        baseline=None if baseline is None else msgspec.convert(baseline, CaseValidation),
-        ancestor=None
-        if ancestor is None
-        else Ancestor(variant=ancestor["variant"], results=load(Path(ancestor["file"]))),
+def guard_case(held: WorkerState, root: str, ring: list[list[Slot]]) -> dict[str, Any]:
+    """Guards of the program that is open, then the checks, which build their own; {guards, checks, fallbacks, peak_memory_bytes}.
+
+    The program is closed then: what follows would not fit beside it.
+    """
+    case = held.bench.case
+    assert case is not None, "a function has no gate"
+    *batches, inputs = (read_tensors(held.files[0], slots) for slots in ring)
+    trial = Trial(
+        case=case,
+        first=follow(case, len(case.batches)),
+        allowance=case.plan.allowance,
+        inputs=inputs,
+        pristine=tuple(batches),
+        threads=held.threads,
     )
-    ranks.leave()
-    return msgspec.to_builtins(msgspec.structs.replace(found, loaded=tuple(name_loaded(sys.modules))))
+    guards = run_guards(trial)
+    fallbacks, foreign = tuple(case.program.fallbacks), case.program.sync is not None
+    held.bench.close()
+    # this one's memory is given back before others are built
+    held.bench = Bench(device=case.device, step=_closed)
+    case = release(case)
+    trial = replace(trial, case=case)
+    gc.collect()
+    if case.device.type == "cuda":
+        torch.cuda.empty_cache()
+    checks = run_checks(case, Path(root))
+    # last, since compiled code may keep what it saw
+    guards += (run_guard(partial(memory_poisoned, root=Path(root)), trial),)
+    return {
+        "guards": msgspec.to_builtins(guards),
+        "checks": msgspec.to_builtins(checks),
+        "fallbacks": list(fallbacks),
+        # a library beside torch takes its own
+        "peak_memory_bytes": torch.cuda.max_memory_reserved() if case.device.type == "cuda" and not foreign else None,
+    }
 
 
-def follow_plain(payload: dict[str, Any]) -> None:
-    """Follow an ancestor, {plan, case, root}, and save its results at `file`."""
-    plan = msgspec.convert(payload["plan"], VariantPlan)
-    steps = count_steps(find_case(plan, payload["case"]))
-    opened = build_case(plan, payload["case"], Path(payload["root"]), ring=steps)
-    try:
-        save(follow(opened, steps), Path(payload["file"]))
-    finally:
-        opened.program.close()
+def release(case: BuiltCase) -> BuiltCase:
+    """The case without its program, whose memory is free once the caller holds no other reference."""
+    return replace(case, program=Program(step=_closed), initial={})
+
+
+def _closed(placed: Any) -> Any:
+    raise AssertionError("the program was closed")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy
 import torch
 
-from phasewise.records.validate import Guard
+from phasewise.records.validate import Guard, guard
 from phasewise.tensors import all_same_bits, difference, same_bits
-from phasewise.validate.trial import Trial, guard
+from phasewise.validate.trial import Trial
 
 
 def state_restored(trial: Trial) -> Guard:

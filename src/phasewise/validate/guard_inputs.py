@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from phasewise.records.validate import Guard
+from phasewise.records.validate import Guard, guard, skipped
 from phasewise.tensors import all_same_bits, clone, overlaps, overwrite, same_bits, tensors_in
-from phasewise.validate.trial import Trial, guard, skipped
+from phasewise.validate.trial import Trial
 
 
 def inputs_unchanged(trial: Trial) -> Guard:

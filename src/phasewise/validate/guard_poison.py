@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from phasewise.bench.case import BuiltCase, build_case
-from phasewise.records.validate import Guard
+from phasewise.records.validate import Guard, guard, skipped
 from phasewise.tensors import category, clone, overlaps, poison, same_bits, tensors_in
-from phasewise.validate.trial import PROGRAM_ERRORS, Trial, guard, skipped, unlike
+from phasewise.validate.trial import PROGRAM_ERRORS, Trial, unlike
 
 # the CUDA caching allocator serves up to 1 MB from segments of 2 MB, up to 10 MB from segments of 20 MB, and more from
 # segments of their own (c10/cuda/CUDACachingAllocator); blocks of these sizes, freed again, are what it hands out next
@@ -92,7 +92,8 @@ def poisoned_memory(device: torch.device) -> Iterator[None]:
 
 
 def _run_poisoned(trial: Trial, root: Path) -> str:
-    case = build_case(trial.case.plan, trial.case.planned.case, root, ring=len(trial.case.batches))
+    given = (trial.inputs, [trial.batch(index) for index in range(len(trial.pristine))])
+    case = build_case(trial.case.plan, trial.case.planned.case, root, given=given)
     try:
         return _compare(case, trial)
     finally:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
-import torch
-
-from phasewise.records.validate import Guard
+from phasewise.bench.timing import CLOCK, read_clock
+from phasewise.records.validate import Guard, guard
 from phasewise.tensors import all_same_bits
-from phasewise.validate.trial import Trial, guard
+from phasewise.validate.trial import Trial
 
 # a thread that the step has left behind gets this long to finish
 JOIN_S = 1.0
@@ -56,18 +54,6 @@ def outputs_waited_for(trial: Trial, sleep: Callable[[float], None] = time.sleep
 
 def clock_intact(trial: Trial) -> Guard:
     """Nobody replaced what time is measured with."""
-    replaced = [name for name, before, now in zip(CLOCK, trial.clock, read_clock(), strict=True) if before is not now]
+    now = read_clock()
+    replaced = [name for name, before in CLOCK.items() if before is not now[name]]
     return guard("clock-intact", f"the program replaced {', '.join(replaced)}; leave it alone" if replaced else "")
-
-
-CLOCK = ("time.perf_counter", "time.perf_counter_ns", "time.monotonic", "torch.cuda.synchronize", "torch.cuda.Event")
-
-
-def read_clock() -> tuple[Any, ...]:
-    """The functions and classes that measuring relies on, in the order of `CLOCK`."""
-    return time.perf_counter, time.perf_counter_ns, time.monotonic, torch.cuda.synchronize, torch.cuda.Event
-
-
-def read_threads() -> frozenset[int]:
-    """Identifiers of the threads that run now."""
-    return frozenset(thread.ident for thread in threading.enumerate() if thread.ident is not None)

@@ -6,17 +6,15 @@ from functools import partial
 
 import torch
 
-from phasewise.records.validate import Guard, Outcome
+from phasewise.records.validate import Guard, Outcome, skipped
 from phasewise.validate.guard_again import later_steps, no_random_numbers, repeated, state_restored
+from phasewise.validate.guard_hooks import hooks_only_copy
 from phasewise.validate.guard_inputs import inputs_unchanged, outputs_apart, same_batch_memory, same_placed_memory
 from phasewise.validate.guard_poison import outputs_poisoned
-from phasewise.validate.guard_progress import fresh_inputs, state_moves
 from phasewise.validate.guard_waiting import clock_intact, outputs_waited_for
-from phasewise.validate.trial import PROGRAM_ERRORS, GuardFunction, Trial, skipped
+from phasewise.validate.trial import PROGRAM_ERRORS, GuardFunction, Trial
 
 GUARDS: tuple[GuardFunction, ...] = (
-    fresh_inputs,
-    state_moves,
     inputs_unchanged,
     state_restored,
     repeated,
@@ -25,6 +23,7 @@ GUARDS: tuple[GuardFunction, ...] = (
     same_placed_memory,
     outputs_waited_for,
     no_random_numbers,
+    hooks_only_copy,
     outputs_poisoned,
     later_steps,
     clock_intact,

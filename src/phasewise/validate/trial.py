@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from phasewise.bench.case import BuiltCase
+from phasewise.judge.trajectory import Named, Trajectory
 from phasewise.records.plan import Allowance
-from phasewise.records.validate import Guard, Outcome
+from phasewise.records.validate import Guard
 from phasewise.tensors import clone, difference, same_bits
-from phasewise.validate.trajectory import Named, Trajectory
 
 # what a program, or a check, may raise because it is wrong; anything else ends the process and becomes a FAILED record
 PROGRAM_ERRORS = (
@@ -28,14 +28,12 @@ class Trial:
     """One open case with its first results; guards may step it as often as they like."""
 
     case: BuiltCase
-    # float64; of a sample of items where the case has one
-    reference: Trajectory
     first: Trajectory
     allowance: Allowance
-    # canonical batches that this program never saw, of the same seeds as its own
+    # what it was built from, and its batches, as this program never saw them
+    inputs: Named
     pristine: tuple[Named, ...]
-    # the clock and the threads as they were before the build
-    clock: tuple[Any, ...]
+    # that ran before the build
     threads: frozenset[int]
 
     @property
@@ -69,16 +67,6 @@ class Trial:
             return f"step {index}: output {name!r} is bit for bit that of the step before"
         problem = unlike(now, self.first.outputs[index], self.allowance)
         return f"step {index}: {problem}" if problem else ""
-
-
-def guard(name: str, problem: str) -> Guard:
-    """PASS where there is no problem."""
-    return Guard(guard=name, outcome=Outcome.FAIL if problem else Outcome.PASS, message=problem)
-
-
-def skipped(name: str, reason: str) -> Guard:
-    """A guard that could not be set."""
-    return Guard(guard=name, outcome=Outcome.SKIPPED, message=reason)
 
 
 def unlike(now: Named, before: Named, allowance: Allowance) -> str:

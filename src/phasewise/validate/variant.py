@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,16 +14,12 @@ from phasewise.model.followed import name_followed
 from phasewise.model.freshness import Closure
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
-from phasewise.records.verdict import Failure, Reason
+from phasewise.records.verdict import Reason
 from phasewise.store import digest
-from phasewise.validate.outcomes import conclude, failed_case, find_validation, is_sound, skipped_case
+from phasewise.validate.case import validate_case
+from phasewise.validate.outcomes import conclude, find_validation, is_sound, skipped_case
 from phasewise.validate.sanitizer import run_sanitizer
-from phasewise.workers.group import run_group
-from phasewise.workers.isolated import run_isolated
 from phasewise.workers.side_by_side import count_at_once, was_too_tight
-
-# the float64 reference on a CPU, the variant, its guards, and its checks may each take as long as a worker
-TIMEOUTS = 4
 
 # keeps jobs off the GPU: measurements if `shared`, else all
 Hold = Callable[..., AbstractContextManager[None]]
@@ -50,12 +44,12 @@ def validate_variant(
     `plans` and `validations` hold those of its ancestors. `closure` is of the workload's files as they
     stood when the stage began. `hold(shared=True)` keeps measurements off the GPU meanwhile, and
     `hold(shared=False)` everything: a case that ran out of memory beside others runs again there. `validate_one` stands in
-    for the process of a case in tests.
+    for the processes of a case in tests.
     """
     hold = _hold_nothing if hold is None else hold
-    one = validate_in_process if validate_one is None else validate_one
+    one = validate_case if validate_one is None else validate_one
 
-    def validate_case(planned: PlannedCase) -> CaseValidation:
+    def judge(planned: PlannedCase) -> CaseValidation:
         if plan.skip is not None:
             return skipped_case(planned.case, Reason.NEEDS, plan.skip)
         baseline = _baseline(planned, plans, validations)
@@ -64,12 +58,12 @@ def validate_variant(
 
     with hold(shared=True):
         with ThreadPoolExecutor(count_at_once(plan)) as pool:
-            cases = tuple(pool.map(validate_case, plan.cases))
+            cases = tuple(pool.map(judge, plan.cases))
         cases = _sanitize(plan, root, cases)
     if plan.device != "cpu" and any(map(was_too_tight, plan.cases, (found.failure for found in cases))):
         with hold(shared=False):
             cases = tuple(
-                validate_case(planned) if was_too_tight(planned, found.failure) else found
+                judge(planned) if was_too_tight(planned, found.failure) else found
                 for planned, found in zip(plan.cases, cases, strict=True)
             )
     return Validation(
@@ -95,38 +89,6 @@ def _stamp(cases: tuple[CaseValidation, ...], closure: Closure | None) -> dict[s
 @contextlib.contextmanager
 def _hold_nothing(*, shared: bool) -> Iterator[None]:
     yield
-
-
-def validate_in_process(
-    plan: VariantPlan, case: str, root: Path, baseline: CaseValidation | None, ancestor: VariantPlan | None
-) -> CaseValidation:
-    """`case.validate_case` in fresh processes; one that fails, dies or takes too long gives a record with the reason."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "ancestor.pt"
-        followed = None
-        if ancestor is not None:
-            answer = _call("follow_plain", ancestor, case, root, file=str(file))
-            # without it, the record says that nothing beyond the sample was compared
-            followed = None if isinstance(answer, Failure) else {"variant": ancestor.variant, "file": str(file)}
-        known = None if baseline is None else msgspec.to_builtins(baseline)
-        answer = _call("validate_plain", plan, case, root, baseline=known, ancestor=followed)
-    return failed_case(case, answer) if isinstance(answer, Failure) else msgspec.convert(answer, CaseValidation)
-
-
-def _call(function: str, plan: VariantPlan, case: str, root: Path, **more: Any) -> Any | Failure:
-    target = f"phasewise.validate.child:{function}"
-    payload = {"plan": msgspec.to_builtins(plan), "case": case, "root": str(root), **more}
-    timeout_s = TIMEOUTS * plan.budget.timeout_s
-    if plan.ranks > 1 and function == "validate_plain":
-        return run_group(
-            target, payload, ranks=plan.ranks, environment=plan.environment, timeout_s=timeout_s, folder=root
-        )
-    planned = next(planned for planned in plan.cases if planned.case == case)
-    # on a CPU the float64 reference lives in the same memory, and the cap is not meant for it
-    limit = None if plan.device == "cpu" else planned.memory_limit_bytes
-    return run_isolated(
-        target, payload, environment=plan.environment, timeout_s=timeout_s, memory_bytes=limit, folder=root
-    )
 
 
 def _scale_down(plan: VariantPlan, planned: PlannedCase) -> VariantPlan:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ class Launch:
 
     # the arguments of `open`: a plan and a case, or a function
     opening: Mapping[str, Any]
+    # where the batches lie in the first file, as it is when the program is built; None: it makes its own
+    ring: Callable[[], Any] | None = None
+    # memory files of each rank: batches to read, results to write
+    files: Sequence[tuple[int, ...]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     ranks: int = 1
     # whether its processes are to show how processes differ, so that none may be forked from another
@@ -28,9 +33,19 @@ class Launch:
     timeout_s: float = 600.0
 
 
-def launch_case(plan: VariantPlan, case: str, root: Path, *, shape: Mapping[str, Any] | None = None) -> Launch:
-    """A variant in one case, at another shape if one is given."""
+def launch_case(
+    plan: VariantPlan,
+    case: str,
+    root: Path,
+    *,
+    shape: Mapping[str, Any] | None = None,
+    ring: Callable[[], Any] | None = None,
+    files: Sequence[tuple[int, ...]] = (),
+) -> Launch:
+    """A variant in one case, at another shape if one is given, on batches of its own or on those of a judge."""
     return Launch(
+        ring=ring,
+        files=files,
         opening={"plan": msgspec.to_builtins(plan), "case": case, "root": str(root), "shape": shape and dict(shape)},
         environment=plan.environment,
         ranks=plan.ranks,
@@ -71,8 +86,8 @@ class ArmProcesses:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._processes = [
-            Process(environment={**launch.environment, **extra}, folder=launch.folder, fresh=launch.fresh)
-            for extra in rank_environments(launch.ranks)
+            Process(environment={**launch.environment, **extra}, folder=launch.folder, fresh=launch.fresh, files=files)
+            for extra, files in zip(rank_environments(launch.ranks), launch.files or [()] * launch.ranks, strict=True)
         ]
         for process in self._processes:
             process.send("import")
@@ -95,14 +110,37 @@ class ArmProcesses:
         """
         if self._opened is None:
             self.wait()
-            answers = self._ask("open", **self._launch.opening, beside=beside)
+            ring = {} if self._launch.ring is None else {"ring": self._launch.ring()}
+            answers = self._ask("open", **self._launch.opening, **ring, beside=beside)
             slowest = {name: max(answer[name] for answer in answers) for name in ("build_s", "first_step_s")}
             self._opened = {**answers[0], **slowest}
         return self._opened
 
-    def block(self, steps: int, settle: int) -> dict[str, Any]:
-        """Time `steps` steps from the initial state; the slowest rank's answer."""
-        return max(self._ask("block", steps=steps, settle=settle), key=lambda block: block["wall_s"])
+    def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]:
+        """Time `steps` steps from number `first` and the initial state: the slowest rank's answer, and what our own clock says."""
+        self.settle(settle)
+        start = time.perf_counter()
+        answers = self._ask("block", first=first, steps=steps)
+        parent_s = time.perf_counter() - start
+        sensors = self._ask("sensors")
+        slowest = max(range(len(answers)), key=lambda rank: answers[rank]["wall_s"])
+        return {"steps": steps, "parent_s": parent_s, **answers[slowest], **sensors[slowest]}
+
+    def settle(self, steps: int) -> None:
+        """Take untimed steps, then load the initial state."""
+        self._ask("settle", steps=steps)
+
+    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[dict[str, Any]]:
+        """Where each rank has written what its last step gave: slots of the file of results, or the problem with it."""
+        return self._ask("deliver", outputs=outputs, state=state)
+
+    def refresh(self, entries: Mapping[str, Any]) -> None:
+        """Take other contents into entries of the ring: where they lie in the file of batches."""
+        self._ask("refresh", entries=dict(entries))
+
+    def apply(self, function: str, **arguments: Any) -> list[Any]:
+        """What `function(state, **arguments)` gives, of each rank."""
+        return self._ask("apply", function=function, arguments=arguments)
 
     def singles(self, count: int) -> list[float]:
         """Seconds of single steps, each of the slowest rank."""
@@ -119,14 +157,9 @@ class ArmProcesses:
             return None
         return max(seconds for seconds, _ in answers), sum(joules for _, joules in answers)
 
-    def check(self) -> bool | None:
-        """Whether the outputs are still those of the first step, on every rank; None where that can't be told."""
-        answers = self._ask("check")
-        return None if None in answers else all(answers)
-
-    def count(self) -> tuple[int, int]:
-        """Operators of one step, and elements that they read and write; of the rank with most."""
-        answer = max(self._ask("count"), key=lambda work: work["operators"])
+    def count(self, first: int = 0) -> tuple[int, int]:
+        """Operators of step `first`, and elements that they read and write; of the rank with most."""
+        answer = max(self._ask("count", first=first), key=lambda work: work["operators"])
         return answer["operators"], answer["elements"]
 
     def memory(self) -> tuple[int, str]:

@@ -54,7 +54,7 @@ class Forked:
 def fork_worker(
     descriptors: Sequence[int], *, module: str, environment: Mapping[str, str], folder: Path, tooled: bool = False
 ) -> Forked | None:
-    """A worker that runs `module` with these descriptors: two of its channel, and its stderr. None where there is no server to ask.
+    """A worker that runs `module` with these descriptors: two of its channel, its stderr, its files. None where there is no server to ask.
 
     `tooled`: with the tools of a profile imported already.
     """

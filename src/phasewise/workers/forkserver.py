@@ -41,8 +41,9 @@ TOOLED = ".tooled"
 TOOLS = ("torch._inductor", "torch_tb_profiler.profiler.data")
 # of a request, which holds the environment: what a socket takes at once (net.core.wmem_default)
 REQUEST_BYTES = 200_000
-# READ_FD and WRITE_FD of the worker, and its stderr
+# READ_FD and WRITE_FD of the worker and its stderr, then its files
 DESCRIPTORS = 3
+MOST_DESCRIPTORS = 32
 
 
 def start_fork_server() -> int:
@@ -128,7 +129,7 @@ class Server:
     def _fork(self) -> Order | None:
         """In a child its order, with nothing of the server left open."""
         connection, _ = self.listener.accept()
-        request, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES, DESCRIPTORS)
+        request, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES, MOST_DESCRIPTORS)
         if len(descriptors) < DESCRIPTORS:
             # it went before it had asked
             for descriptor in descriptors:
@@ -194,9 +195,9 @@ def _import(tools: Sequence[str]) -> None:
     gc.freeze()
 
 
-def _surround(order: Order) -> tuple[int, int]:
-    """Make this child what a fresh process would be; returns the descriptors of its channel."""
-    read_fd, write_fd, stderr = order.descriptors
+def _surround(order: Order) -> tuple[int, ...]:
+    """Make this child what a fresh process would be; returns the descriptors of its channel, and of its files."""
+    read_fd, write_fd, stderr, *files = order.descriptors
     with Path(os.devnull).open("r+b") as nothing:
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
@@ -208,12 +209,13 @@ def _surround(order: Order) -> tuple[int, int]:
     os.sched_setaffinity(0, order.surroundings["cores"])
     os.chdir(order.surroundings["folder"])
     # `python -m` puts its folder first
-    sys.path[0] = str(Path.cwd())
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = [str(Path.cwd()), *(entry for entry in given if entry and entry not in sys.path)]
     # numbers of its own; Python's own generator sees to it itself
     torch, numpy = sys.modules["torch"], sys.modules["numpy"]
     torch.seed()
     numpy.random.seed()
-    return read_fd, write_fd
+    return read_fd, write_fd, *files
 
 
 if __name__ == "__main__":

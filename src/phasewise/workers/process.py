@@ -25,7 +25,7 @@ FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
 # a dead worker's pipe may be held open by a child of it, so its pulse is felt this often too
 PULSE_S = 1.0
 # read by what a worker imports or joins after it has started; all else has to stand before torch is imported
-LATE = ("CXX", "TORCHINDUCTOR_", "TRITON_", "XLA_", "JAX_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_")
+LATE = ("CXX", "TORCHINDUCTOR_", "TRITON_", "XLA_", "JAX_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "PYTHONPATH")
 # how long a worker may take to leave when asked
 FAREWELL_S = 10.0
 # of the end of its stderr
@@ -33,10 +33,10 @@ TAIL_BYTES = 1 << 14
 
 
 class Process:
-    """`python -m MODULE READ_FD WRITE_FD` with a channel to it. What it prints goes nowhere, its stderr to a file.
+    """`python -m MODULE READ_FD WRITE_FD FILE_FD...` with a channel to it. What it prints goes nowhere, its stderr to a file.
 
     Where the run has a fork server, it is forked there, unless it has to be `fresh` or has an environment that torch reads
-    when it is imported. `tooled`: the tools of a profile may be imported already. `files` are descriptors that it has too, under the same numbers.
+    when it is imported. `tooled`: the tools of a profile may be imported already. `files` are descriptors that it has too.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Process:
         self._oom_kills = count_oom_kills()
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
-        own = (down_read, up_write, self._stderr.fileno())
+        own = (down_read, up_write, self._stderr.fileno(), *files)
         around = _environment(environment)
         try:
             fresh = fresh or not all(name.startswith(LATE) for name in environment)
@@ -63,7 +63,7 @@ class Process:
             forked = (
                 None if fresh else fork_worker(own, module=module, environment=around, folder=folder, tooled=tooled)
             )
-            self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, module, around, folder, files)
+            self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, module, around, folder)
         finally:
             os.close(down_read)
             os.close(up_write)
@@ -119,11 +119,11 @@ class Process:
 
 
 def _spawn(
-    descriptors: Sequence[int], module: str, environment: Mapping[str, str], folder: Path, files: Sequence[int]
+    descriptors: Sequence[int], module: str, environment: Mapping[str, str], folder: Path
 ) -> subprocess.Popen[bytes]:
-    read_fd, write_fd, stderr = descriptors
+    read_fd, write_fd, stderr, *files = descriptors
     return subprocess.Popen(
-        [sys.executable, "-m", module, str(read_fd), str(write_fd)],
+        [sys.executable, "-m", module, *map(str, (read_fd, write_fd, *files))],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -72,6 +72,11 @@ def build(switches: Switches, inputs: Batch, case: str, shape: Shape, device: to
     )  # fmt: skip
 
 
+def rows(case: str, shape: Shape) -> int:
+    """Sequences, the first dimension of every output."""
+    return int(shape.batch)
+
+
 def work(case: str, shape: Shape) -> Work:
     """What is read once and written once: a; b and c, by each sequence if batched; the diagonal, or dL/dG and gradients."""
     elements = shape.batch * shape.length

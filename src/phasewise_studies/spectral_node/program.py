@@ -76,6 +76,11 @@ def set_flags(switches: Switches) -> None:
     torch.set_deterministic_debug_mode("default")
 
 
+def rows(case: str, shape: Shape) -> int:
+    """The first dimension of every output: wavelengths of the grid, else pairs of concentrations."""
+    return int(shape.wavelengths if case == "christoffel" else shape.pairs)
+
+
 def work(case: str, shape: Shape) -> Work:
     """The least that is known to be enough: the closed form's arithmetic, inputs once in, results once out."""
     if case == "christoffel":

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from phasewise.judge.compare import judge
 from phasewise.records.errors import UserError
 from phasewise.records.plan import Allowance
-from phasewise.validate.compare import judge
 from phasewise_studies.lior import program
 from phasewise_studies.lior.data import BATCH
 from phasewise_studies.lior.phases import workload

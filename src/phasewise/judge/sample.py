@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
-from phasewise.records.plan import PlannedCase
-from phasewise.validate.trajectory import Named
+from phasewise.judge.trajectory import Named
 
 # 256 items see an error in 1 % of the items with probability 1 - 0.99^256 = 0.92
 SMALLEST = 256
 
 
-def choose_items(planned: PlannedCase, outputs: Callable[[], Named], seed: int) -> torch.Tensor | None:
-    """Sorted indices of the items to hold against the reference; None where all are.
-
-    `outputs` gives the outputs of one step, which have the items along their first dimension; it is asked only if needed.
-    """
-    if planned.sample_items is None:
-        return None
-    items = min((len(tensor) for tensor in outputs().values() if tensor.dim()), default=0)
-    count = max(SMALLEST, planned.sample_items)
-    if count >= items:
+def choose_items(wanted: int | None, rows: int, seed: int) -> torch.Tensor | None:
+    """Sorted indices of the items that the reference covers, `wanted` of `rows`; None where it covers all."""
+    if wanted is None or max(SMALLEST, wanted) >= rows:
         return None
     generator = torch.Generator().manual_seed(seed)
-    return torch.randperm(items, generator=generator)[:count].sort().values
+    return torch.randperm(rows, generator=generator)[: max(SMALLEST, wanted)].sort().values
 
 
 def take(values: Named, references: Named, items: torch.Tensor | None) -> Named:

@@ -1,10 +1,9 @@
-"""Follow a program over K steps, each with a fresh canonical batch, and keep what came out."""
+"""Follow a program over K steps, each with a canonical batch of its own, and keep what came out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -34,17 +33,3 @@ def follow(case: BuiltCase, steps: int) -> Trajectory:
     return Trajectory(
         outputs=tuple(outputs), initial=initial, state=None if case.program.state is None else case.state()
     )
-
-
-def save(trajectory: Trajectory, path: Path) -> None:
-    """Write it as plain tensors, for another process."""
-    tensors = {"outputs": [dict(one) for one in trajectory.outputs], "initial": dict(trajectory.initial)}
-    if trajectory.state is not None:
-        tensors["state"] = dict(trajectory.state)
-    torch.save(tensors, path)
-
-
-def load(path: Path) -> Trajectory:
-    """Read what `save` wrote."""
-    tensors = torch.load(path, weights_only=True)
-    return Trajectory(outputs=tuple(tensors["outputs"]), initial=tensors["initial"], state=tensors.get("state"))

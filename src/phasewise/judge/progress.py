@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import torch
 
-from phasewise.records.validate import Guard
+from phasewise.judge.compare import BASELINE_FLOOR, signal
+from phasewise.judge.trajectory import Trajectory
+from phasewise.records.plan import Allowance
+from phasewise.records.validate import Guard, guard, skipped
 from phasewise.tensors import category, same_bits
-from phasewise.validate.compare import BASELINE_FLOOR, signal
-from phasewise.validate.trial import Trial, guard, skipped
 
 # half a step is missing where the state went this part of one step too short or too far
 HALF_A_STEP = 0.5
 
 
-def fresh_inputs(trial: Trial) -> Guard:
+def check_progress(seen: Trajectory, reference: Trajectory, allowance: Allowance) -> tuple[Guard, ...]:
+    """Both guards."""
+    return fresh_inputs(seen, reference, allowance), state_moves(seen, reference)
+
+
+def fresh_inputs(seen: Trajectory, reference: Trajectory, allowance: Allowance) -> Guard:
     """Where the reference's output changes from step to step, so does the variant's."""
-    for step in range(1, len(trial.first.outputs)):
-        before, now = trial.first.outputs[step - 1], trial.first.outputs[step]
-        for name in now.keys() & before.keys() & trial.reference.outputs[step].keys():
-            old, new = trial.reference.outputs[step - 1].get(name), trial.reference.outputs[step][name]
-            if old is None or not _moves(old, new, trial):
+    for step in range(1, len(seen.outputs)):
+        before, now = seen.outputs[step - 1], seen.outputs[step]
+        for name in now.keys() & before.keys() & reference.outputs[step].keys():
+            old, new = reference.outputs[step - 1].get(name), reference.outputs[step][name]
+            if old is None or not _moves(old, new, allowance):
                 continue
             if same_bits(before[name], now[name]):
                 return guard(
@@ -29,29 +35,29 @@ def fresh_inputs(trial: Trial) -> Guard:
     return guard("fresh-inputs", "")
 
 
-def state_moves(trial: Trial) -> Guard:
+def state_moves(seen: Trajectory, reference: Trajectory) -> Guard:
     """The state goes as far along the reference's way as the reference, to within half a step."""
     name = "state-moves"
-    if trial.first.state is None:
+    if seen.state is None:
         return guard(name, "")
-    if trial.reference.state is None:
+    if reference.state is None:
         return skipped(name, "the reference has no `state`, so this program's can't be compared; give it one")
-    slack = HALF_A_STEP / len(trial.first.outputs)
-    for key, end in trial.reference.state.items():
-        part = _part_of_the_way(trial, key, end)
+    slack = HALF_A_STEP / len(seen.outputs)
+    for key, end in reference.state.items():
+        part = _part_of_the_way(seen, reference, key, end)
         if part is not None and not abs(part - 1) <= slack:
             return guard(
                 name,
-                f"state {key!r} goes {part:.2f} of the reference's way in {len(trial.first.outputs)} steps: work is left out "
+                f"state {key!r} goes {part:.2f} of the reference's way in {len(seen.outputs)} steps: work is left out "
                 "or done twice",
             )
     return guard(name, "")
 
 
-def _part_of_the_way(trial: Trial, key: str, end: torch.Tensor) -> float | None:
+def _part_of_the_way(seen: Trajectory, reference: Trajectory, key: str, end: torch.Tensor) -> float | None:
     """<move, reference's move> / |reference's move|^2: averages out rounding; None where there is nothing to tell."""
-    start, first = trial.reference.initial.get(key), trial.first.initial.get(key)
-    last = (trial.first.state or {}).get(key)
+    start, first = reference.initial.get(key), seen.initial.get(key)
+    last = (seen.state or {}).get(key)
     if key.startswith("grad/") or start is None or first is None or last is None:
         return None
     if category(end) != "float" or not start.shape == end.shape == first.shape == last.shape:
@@ -66,7 +72,7 @@ def _part_of_the_way(trial: Trial, key: str, end: torch.Tensor) -> float | None:
     return float(move @ way / (way @ way))
 
 
-def _moves(old: torch.Tensor, new: torch.Tensor, trial: Trial) -> bool:
+def _moves(old: torch.Tensor, new: torch.Tensor, allowance: Allowance) -> bool:
     if old.shape != new.shape:
         return True
     if category(new) not in ("float", "complex"):
@@ -74,4 +80,4 @@ def _moves(old: torch.Tensor, new: torch.Tensor, trial: Trial) -> bool:
     if new.numel() == 0:
         return False
     change = float((new - old).abs().max())
-    return change > signal(float(new.abs().max()), trial.allowance)
+    return change > signal(float(new.abs().max()), allowance)

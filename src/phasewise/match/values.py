@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,9 +10,12 @@ import torch
 
 from phasewise.bench.import_function import import_function
 from phasewise.records.errors import UserError
+from phasewise.tensors import find_problem
 
 # how a file says what its functions are called with; the first that it has
 MAKERS = ("make_inputs", "get_inputs")
+# arguments that are no tensors, as bytes of JSON beside them
+PLAIN = "plain values"
 
 Tensors = dict[str, torch.Tensor]
 
@@ -41,8 +45,8 @@ def _seeded(make: Callable[[], Any], seed: int) -> Any:
     return make()
 
 
-def split_arguments(given: Any) -> tuple[Tensors, dict[str, Any]]:
-    """Tensors by name, and the other arguments by name; positional ones are named "0", "1", ...
+def pack_arguments(given: Any) -> Tensors:
+    """Arguments as one batch: tensors by name, positional ones as "0", "1", ..., and the plain values together.
 
     :raises UserError: an argument is neither a dense CPU tensor nor a plain value
     """
@@ -56,19 +60,19 @@ def split_arguments(given: Any) -> tuple[Tensors, dict[str, Any]]:
     plain: dict[str, Any] = {}
     for name, value in named.items():
         if isinstance(value, torch.Tensor):
-            if problem := find_problem(value, torch.device("cpu")):
-                raise UserError(f"input {name!r}: {problem}; inputs are dense tensors on the CPU")
-            tensors[name] = value
+            if problem := find_problem(value) or ("" if value.device.type == "cpu" else f"is on {value.device}"):
+                raise UserError(f"input {name!r} {problem}; inputs are dense tensors on the CPU")
+            tensors[name] = value.detach()
         elif value is None or isinstance(value, bool | int | float | str):
             plain[name] = value
         else:
             raise UserError(f"input {name!r}: {type(value).__name__} is given; tensors and plain values are allowed")
-    return tensors, plain
+    return {**tensors, PLAIN: torch.tensor(list(json.dumps(plain).encode()), dtype=torch.uint8)}
 
 
-def join_arguments(tensors: Mapping[str, torch.Tensor], plain: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def unpack_arguments(batch: Mapping[str, torch.Tensor], plain: torch.Tensor) -> tuple[list[Any], dict[str, Any]]:
     """Positional and named arguments of a call."""
-    named = {**tensors, **plain}
+    named = {**batch, **json.loads(bytes(plain.tolist()))}
     positions = sorted((name for name in named if name.isdigit()), key=int)
     return [named[name] for name in positions], {name: value for name, value in named.items() if not name.isdigit()}
 
@@ -82,30 +86,3 @@ def name_results(raw: Any) -> Tensors:
         kind = type(raw).__name__
         raise UserError(f"results: {kind} is given; a tensor, or a tuple, list or dict of tensors is needed")
     return {str(name): value for name, value in named.items()}
-
-
-def find_problem(x: torch.Tensor, device: torch.device) -> str:
-    """Why `x` is no plain dense tensor on this device; "" if it is one.
-
-    A subclass may compute when it is read, a tensor elsewhere may not be there yet.
-    """
-    if type(x) not in (torch.Tensor, torch.nn.Parameter):
-        return f"it is a {type(x).__name__}, no plain tensor"
-    if x.layout != torch.strided or x.is_quantized or x.is_meta:
-        return f"its layout is {x.layout}, no dense one"
-    if x.device.type != device.type:
-        return f"it is on {x.device.type}, not on {device.type}"
-    return ""
-
-
-def describe(tensors: Mapping[str, torch.Tensor]) -> list[dict[str, Any]]:
-    """Name, dtype and shape of each, as JSON values."""
-    return [
-        {"name": name, "dtype": str(x.dtype).removeprefix("torch."), "shape": list(x.shape)}
-        for name, x in tensors.items()
-    ]
-
-
-def element_sizes(tensors: Mapping[str, torch.Tensor]) -> dict[str, int]:
-    """Bytes of an element by dtype."""
-    return {str(x.dtype).removeprefix("torch."): x.element_size() for x in tensors.values()}

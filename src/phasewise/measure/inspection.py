@@ -1,0 +1,184 @@
+"""What is timed is judged: which block is drawn after it has ended, and batches change under the program's feet.
+
+The rules that say what the samples amount to are in model/refusals.py.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from phasewise.judge.case import Judge
+from phasewise.measure.driver import ArmDriver
+from phasewise.measure.sampling import Sampling
+from phasewise.records.measure import Inspection, Refresh, ShortBlock
+from phasewise.records.validate import Outcome, TensorError
+from phasewise.records.verdict import Failure, Reason
+
+# what a plan can't foretell
+DRAW = random.SystemRandom()
+# blocks of each arm and set that are judged, at least
+LEAST = 2
+# of a program with state, so many of at most as many steps as the reference follows; one of a slow program
+SHORT_BLOCKS = 5
+# after so many rounds all batches but one are replaced
+REFRESH_ROUNDS = 4
+# pairs of new contents and the same contents written once more, a set
+PAIRS = 8
+# where operators are counted, which knows no noise
+COUNTED_PAIRS = 2
+# unjudged passes over new contents first: what is compiled once a shape has then been compiled
+WARM_PASSES = 3
+# of a comparison's seconds, for making batches
+SHARE = 0.1
+PARENT, VARIANT = "parent", "variant"
+
+
+def draw_start(sampling: Sampling) -> int:
+    """The entry of the ring that a block begins with."""
+    return 0 if sampling.judge is None or sampling.judge.skip else DRAW.randrange(sampling.judge.steps)
+
+
+def sync_ring(sampling: Sampling, driver: ArmDriver) -> None:
+    """Give a process that has been built the batches that the others have now."""
+    if (judge := _find_judge(sampling)) is not None:
+        judge.rewrite([driver], range(judge.steps))
+
+
+def refresh_ring(sampling: Sampling) -> None:
+    """Every fourth round all batches but one are replaced in all processes: half of them by such with a known result."""
+    judge = _find_judge(sampling)
+    here = sum(taken.process_set == sampling.process_set for taken in sampling.rounds)
+    if judge is None or not sampling.drivers or here == 0 or here % REFRESH_ROUNDS:
+        return
+    kept = DRAW.randrange(judge.steps)
+    entries = [entry for entry in range(judge.steps) if entry != kept]
+    count = min(len(entries), _count_affordable(sampling, judge))
+    chosen = DRAW.sample(entries, count)
+    judge.fill(list(sampling.drivers.values()), {entry: _draw_batch(sampling, judge) for entry in chosen})
+
+
+def inspect_block(sampling: Sampling, arm: str, step: int) -> None:
+    """Judge what a block gave that ended with this step, if it is drawn. Raises ProcessFailed."""
+    judge = _find_judge(sampling, arm)
+    if judge is None or _is_stateful(sampling, judge, arm):
+        return
+    if DRAW.random() * max(sampling.budget.min_rounds, LEAST) < LEAST:
+        _inspect(sampling, judge, arm, step % judge.steps)
+
+
+def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
+    """After the rounds of a set: what is left to be judged of an arm. Raises ProcessFailed."""
+    judge = _find_judge(sampling, arm)
+    if judge is None:
+        return
+    driver = sampling.drivers[arm]
+    if _is_stateful(sampling, judge, arm):
+        _judge_short_blocks(sampling, judge, arm, 1 if slow else SHORT_BLOCKS)
+    else:
+        seen = sum(one.arm == arm and one.process_set == sampling.process_set for one in sampling.inspections)
+        for _ in range(0 if slow and seen else LEAST - seen):
+            entry = DRAW.randrange(judge.steps)
+            if judge.ring[entry] is None:
+                judge.fill(list(sampling.drivers.values()), {entry: DRAW.randrange(judge.steps)})
+            driver.block(1, 0, entry)
+            _inspect(sampling, judge, arm, entry)
+            if arm not in sampling.drivers:
+                return
+    if arm == VARIANT and not slow:
+        _compare_refreshes(sampling, judge, driver)
+
+
+def _judge_short_blocks(sampling: Sampling, judge: Judge, arm: str, count: int) -> None:
+    """Blocks of one step and of all that the reference follows, or of a length between them, from the initial state."""
+    driver = sampling.drivers[arm]
+    judge.fill(
+        list(sampling.drivers.values()), {entry: entry for entry in range(judge.steps) if judge.ring[entry] != entry}
+    )
+    lengths = [judge.steps, 1, judge.steps, 1, *(DRAW.randint(1, judge.steps) for _ in range(count))][:count]
+    for steps in DRAW.sample(lengths, len(lengths)):
+        block = driver.block(steps, 0, 0)
+        sampling.short_blocks.append(
+            ShortBlock(arm=arm, process_set=sampling.process_set, steps=steps, wall_s=block["wall_s"])
+        )
+        errors = judge.check(arm, driver, entry=steps - 1, step=steps - 1, state=steps == judge.steps)
+        if not _note(sampling, arm, errors, is_known=True):
+            return
+
+
+def _inspect(sampling: Sampling, judge: Judge, arm: str, entry: int) -> None:
+    driver, number = sampling.drivers[arm], judge.ring[entry]
+    if number is not None:
+        _note(sampling, arm, judge.check(arm, driver, entry=entry, step=number), is_known=True)
+    elif arm != PARENT and PARENT in sampling.drivers:
+        theirs = sampling.drivers[PARENT]
+        errors = judge.check_against(arm, driver, entry=entry, other=PARENT, theirs=theirs)
+        _note(sampling, arm, errors, is_known=False)
+
+
+def _note(sampling: Sampling, arm: str, errors: tuple[TensorError, ...], *, is_known: bool) -> bool:
+    """Keep what was found; an arm that is wrong is out. Whether it is right."""
+    wrong = next((f"{one.kind} {one.name!r}: {one.message}" for one in errors if one.outcome is Outcome.FAIL), "")
+    worst = max((one.worst for one in errors if one.worst is not None), default=None)
+    sampling.inspections.append(
+        Inspection(arm=arm, process_set=sampling.process_set, is_known=is_known, worst=worst, wrong=wrong)
+    )
+    log = sampling.logs[arm]
+    log.is_right = not wrong and log.is_right is not False
+    if wrong:
+        sampling.fail(
+            arm, Failure(reason=Reason.WRONG_WHEN_TIMED, message=f"a timed block gave a wrong result: {wrong}")
+        )
+    return not wrong
+
+
+def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmDriver) -> None:
+    """The variant alone: one pass over new contents, and one over the same contents written once more, in drawn order."""
+    counted = judge.device == "cpu"
+    pairs = COUNTED_PAIRS if counted else PAIRS
+    count = min(judge.steps, _count_affordable(sampling, judge, passes=WARM_PASSES + pairs))
+    if count == 0:
+        return
+    entries = range(1 if counted else count)
+
+    def run(kind: str) -> float:
+        if kind == "fresh":
+            judge.fill([driver], dict.fromkeys(entries))
+        else:
+            judge.rewrite([driver], entries)
+        return float(driver.count(0)[0]) if counted else driver.block(len(entries), 0, 0)["wall_s"]
+
+    for _ in range(WARM_PASSES):
+        run("fresh")
+    for _ in range(pairs):
+        taken: Mapping[str, float] = {kind: run(kind) for kind in DRAW.sample(("fresh", "sham"), 2)}
+        sampling.refreshes.append(
+            Refresh(
+                process_set=sampling.process_set, fresh=taken["fresh"], sham=taken["sham"],
+                unit="operators" if counted else "s",
+            )
+        )  # fmt: skip
+
+
+def _draw_batch(sampling: Sampling, judge: Judge) -> int | None:
+    """A batch of the reference, or, if somebody is there to tell what it gives, a new one."""
+    if PARENT in sampling.drivers and not judge.is_other_problem and DRAW.random() < 0.5:
+        return None
+    return DRAW.randrange(judge.steps)
+
+
+def _count_affordable(sampling: Sampling, judge: Judge, passes: int = 1) -> int:
+    """Batches that may be made for each of so many passes."""
+    return int(SHARE * sampling.budget.seconds / (passes * max(judge.batch_s, 1e-6)))
+
+
+def _find_judge(sampling: Sampling, arm: str = VARIANT) -> Judge | None:
+    """The judge, if it knows what is right for this arm."""
+    judge = sampling.judge
+    if judge is None or judge.skip or (judge.is_other_problem and arm != VARIANT):
+        return None
+    return judge
+
+
+def _is_stateful(sampling: Sampling, judge: Judge, arm: str) -> bool:
+    return judge.is_stateful or sampling.logs[arm].stateful

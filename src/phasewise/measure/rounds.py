@@ -1,0 +1,118 @@
+"""What is done to arms that are open: timed in rounds, asked for the rest, closed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from phasewise.measure.driver import ArmDriver
+from phasewise.measure.inspection import draw_start, finish_inspections, inspect_block, refresh_ring
+from phasewise.measure.log import ArmLog
+from phasewise.measure.sampling import Sampling, take_failure
+from phasewise.measure.warmup import settling_steps
+from phasewise.records.measure import Round, Sample, Window
+from phasewise.workers.failure import ProcessFailed
+
+# single steps take about this long together: 200 of them give a 99th percentile two samples beyond it
+SINGLES_S = 2.0
+SINGLES = (5, 200)
+PLACINGS = 10
+# an energy window is planned a little long, since the step time is an estimate
+WINDOW_MARGIN = 1.1
+
+
+def run_round(sampling: Sampling) -> None:
+    """One block of every arm in shuffled order, every second round in the reverse of the one before.
+
+    Raises:
+        NotTogether: an arm ran out of memory beside others; all are closed, and the round is lost.
+    """
+    refresh_ring(sampling)
+    order = [arm for arm in reversed(sampling.order) if arm in sampling.drivers]
+    if len(sampling.rounds) % 2 == 0 or set(order) != set(sampling.drivers):
+        order = list(sampling.drivers)
+        sampling.rng.shuffle(order)
+    sampling.order = order
+    samples = [sample for arm in order if (sample := run_block(sampling, arm)) is not None]
+    if samples:
+        add_round(sampling, samples)
+
+
+def run_block(sampling: Sampling, arm: str) -> Sample | None:
+    """One block of one arm; None if it failed, which takes it out. Raises NotTogether as `run_round` does."""
+    warmed = sampling.logs[arm].warmed
+    assert warmed is not None
+    first = draw_start(sampling)
+    try:
+        block = sampling.drivers[arm].block(warmed.block_steps, settling_steps(warmed.block_steps), first)
+        inspect_block(sampling, arm, first + warmed.block_steps - 1)
+    except ProcessFailed as died:
+        take_failure(sampling, arm, died.failure, with_others=sampling.ahead or len(sampling.drivers) > 1)
+        return None
+    return Sample(arm=arm, **block)
+
+
+def add_round(sampling: Sampling, samples: Sequence[Sample]) -> None:
+    """Keep a round, with who else was there."""
+    others = sampling.tools.watch.look(sampling.processes.pids)
+    sampling.rounds.append(
+        Round(
+            process_set=sampling.process_set,
+            samples=tuple(samples),
+            neighbour_load=others.load,
+            neighbours=others.processes,
+        )
+    )
+
+
+def ask_the_rest(sampling: Sampling, arm: str) -> None:
+    """After the rounds: what has still to be judged and peak memory in every set, single steps, placing and energy in the first."""
+    log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
+    warmed = log.warmed
+    assert warmed is not None
+    slow = warmed.step_s > budget.slow_step_s
+    try:
+        finish_inspections(sampling, arm, slow=slow)
+        if log.failure is not None:
+            return
+        if not log.step_s and log.entrant.singles and not slow:
+            count = max(SINGLES[0], min(SINGLES[1], int(SINGLES_S / warmed.step_s)))
+            log.step_s += driver.singles(count)
+            log.place_s += driver.placing(PLACINGS)
+        if not log.energy and log.entrant.energy and budget.energy_window_s > 0:
+            _measure_energy(log, driver, budget.energy_window_s, _block_step_s(sampling, arm))
+        log.note_memory(*driver.memory())
+        log.files |= driver.files()
+    except ProcessFailed as died:
+        sampling.fail(arm, died.failure)
+
+
+def close_set(sampling: Sampling) -> None:
+    """Ask every arm for the rest, then end the processes."""
+    for arm in list(sampling.drivers):
+        ask_the_rest(sampling, arm)
+    sampling.processes.close()
+
+
+def _block_step_s(sampling: Sampling, arm: str) -> float:
+    """Seconds of a step in the fastest block: steps of a window don't wait for each other either, as single ones do."""
+    warmed = sampling.logs[arm].warmed
+    assert warmed is not None
+    blocks = (
+        sample.wall_s / sample.steps for taken in sampling.rounds for sample in taken.samples if sample.arm == arm
+    )
+    return min(blocks, default=warmed.step_s)
+
+
+def _measure_energy(log: ArmLog, driver: ArmDriver, window_s: float, step_s: float) -> None:
+    """One window that is long enough; a second, longer try if the first was too short."""
+    steps = max(1, math.ceil(WINDOW_MARGIN * window_s / step_s))
+    for _ in range(2):
+        found = driver.energy(steps)
+        if found is None:
+            return
+        seconds, joules = found
+        if seconds >= window_s:
+            log.energy.append(Window(steps=steps, seconds=seconds, joules=joules))
+            return
+        steps = math.ceil(WINDOW_MARGIN * steps * window_s / seconds)

@@ -1,0 +1,98 @@
+"""Guards on hooks that are not timed: they may copy and rearrange, and do none of the step's work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from phasewise.records.validate import Guard, guard
+from phasewise.tensors import tensors_in
+from phasewise.validate.trial import Trial
+
+# a hook may touch so many times the elements that it is given, and a few more where these are few
+MOST_TOUCHED = 16
+FEW = 4096
+# ATen's operators that are work: products, transforms, solvers
+PRODUCTS = re.compile(
+    r"aten::(_?(add)?b?mm|_?addbmm|_?baddbmm|_?(add)?mv|v?dot|_scaled_.*mm|linear|matmul|einsum|.*conv.*|_?fft.*|_?linalg.*|.*solve.*"
+    r"|.*dot_product.*|_?cdist.*|.*inverse.*|.*cholesky.*|.*softmax.*)"
+)
+# operators of these libraries move data between tensors or ranks
+LIBRARIES = ("aten::", "prim::", "prims::", "c10d::", "_c10d_functional::")
+# kernels of ATen, and of the libraries by which it copies, sorts and fills
+ATEN_KERNELS = re.compile(r"at::|at_cuda_detail|cub::|thrust::|Memcpy|Memset|nccl|cudaGraph", re.IGNORECASE)
+
+
+class _Watch(TorchDispatchMode):
+    """Names of operators, and the elements that they read and write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators: list[str] = []
+        self.elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        self.operators.append(func.name().partition(".")[0])
+        if not func.is_view:
+            leaves = tree_leaves((args, kwargs, found))
+            self.elements += sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
+        return found
+
+
+def hooks_only_copy(trial: Trial) -> Guard:
+    """`outputs`, `state`, `load` and the `place` of resident inputs do nothing that is worth timing."""
+    name = "hooks-only-copy"
+    program, case = trial.case.program, trial.case
+    case.restore()
+    batch = trial.batch(0)
+    placed = trial.place(batch)
+    raw = case.step(placed)
+    case.synchronize()
+    hooks: dict[str, tuple[Callable[[], Any], Any]] = {"outputs": (lambda: trial.raw_outputs(raw), raw)}
+    if case.planned.inputs == "resident":
+        hooks["place"] = (lambda: trial.place(batch), batch)
+    if program.state is not None:
+        hooks["state"] = (program.state, dict(program.state()))
+    if program.load is not None:
+        load = program.load
+        hooks["load"] = (lambda: load(case.initial), case.initial)
+    for hook, (run, given) in hooks.items():
+        if problem := _watch(run, given, case.device):
+            return guard(name, f"`{hook}`, which is not timed, {problem}; move the work into the step")
+    return guard(name, "")
+
+
+def _watch(run: Callable[[], Any], given: Any, device: torch.device) -> str:
+    """What is wrong with a hook, as a clause; "" if nothing is."""
+    with _Watch() as watch:
+        result = run()
+    elements = sum(tensor.numel() for tensor in tensors_in(given).values())
+    if isinstance(result, Mapping):
+        elements += sum(tensor.numel() for tensor in result.values() if isinstance(tensor, torch.Tensor))
+    product = next((operator for operator in watch.operators if PRODUCTS.fullmatch(operator)), None)
+    if product is not None:
+        return f"calls {product}"
+    foreign = next((operator for operator in watch.operators if not operator.startswith(LIBRARIES)), None)
+    if foreign is not None:
+        return f"calls {foreign}, an operator that is not ATen's"
+    if watch.elements > MOST_TOUCHED * (elements + FEW):
+        return f"touches {watch.elements:,} elements where it is given {elements:,}"
+    if device.type == "cuda" and (kernel := _find_foreign_kernel(run, device)):
+        return f"launches {kernel}, a kernel that is not ATen's"
+    return ""
+
+
+def _find_foreign_kernel(run: Callable[[], Any], device: torch.device) -> str:
+    """Name of a kernel that the hook launches past ATen; "" where there is none."""
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as seen:
+        run()
+        torch.cuda.synchronize(device)
+    names = [event.name for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    return next((name for name in names if not ATEN_KERNELS.search(name)), "")

@@ -1,0 +1,95 @@
+"""Two functions in, a verdict out: right ones are timed, wrong ones and cheats get no ratio."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from phasewise.cli import commands
+from phasewise.match import Effort, ExitCode, judge
+from phasewise.records.errors import UserError
+from phasewise.records.verdict import Status
+
+SUMS = Path(__file__).with_name("sums.py")
+EFFORT = Effort(sets=2, rounds=6)
+WRONG = (
+    "partial", "zeros", "constant", "swallows_nan", "every_fourth", "lazy", "late", "narrow", "wide", "spoils_its_input", "named_otherwise",
+)  # fmt: skip
+
+# seconds each: they are refused before anything is timed
+QUICK = ("zeros", "spoils_its_input")
+
+
+def play(candidate: str, base: str = "base", **options):
+    return judge(f"{SUMS}:{base}", f"{SUMS}:{candidate}", device="cpu", effort=EFFORT, **options)
+
+
+@pytest.mark.parametrize(
+    "candidate", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WRONG]
+)
+def test_what_is_wrong_gets_no_ratio(candidate: str) -> None:
+    found = play(candidate)
+    assert found.status is Status.INVALID and found.exit_code is ExitCode.WRONG, found.detail
+    assert found.ratio is None and found.detail
+
+
+@pytest.mark.slow
+def test_a_right_and_faster_candidate_is_told_so() -> None:
+    found = play("faster")
+    assert found.status in (Status.FASTER, Status.INCONCLUSIVE)
+    assert found.ratio is not None and found.ratio.estimate > 2
+    assert found.worst is not None and found.worst < 1
+    assert found.reference == "float64" and found.noise_limit is not None
+
+
+@pytest.mark.slow
+def test_the_base_itself_is_never_refused_and_never_faster() -> None:
+    found = play("base")
+    assert found.status in (Status.SAME, Status.INCONCLUSIVE), found.detail
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("candidate", ["by_pointer", "by_contents"])
+def test_a_candidate_that_remembers_gains_nothing(candidate: str) -> None:
+    found = play(candidate)
+    assert found.exit_code is ExitCode.CHEAT and found.ratio is None, found.detail
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("candidate", ["slow_clock", "knows_the_checker"])
+def test_a_clock_that_is_set_back_or_a_look_at_the_modules_gains_nothing(candidate: str) -> None:
+    found = play(candidate)
+    assert found.status is Status.INVALID or not found.ratio or found.ratio.estimate < 1.5
+
+
+@pytest.mark.parametrize(("candidate", "says"), [("crashes", "no such sum"), ("ends", "exit status 0")])
+def test_a_candidate_that_can_not_be_run_is_a_crash(candidate: str, says: str) -> None:
+    found = play(candidate)
+    assert found.exit_code is ExitCode.CRASH and says in found.detail
+
+
+def test_a_base_without_inputs_or_that_fails_is_the_users_to_mend(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("def f(x): return x\n")
+    with pytest.raises(UserError, match="define make_inputs"):
+        judge(f"{tmp_path}/plain.py:f", f"{tmp_path}/plain.py:f", device="cpu", effort=EFFORT)
+    with pytest.raises(UserError, match="no such sum"):
+        play("faster", base="crashes")
+    with pytest.raises(UserError, match="has no function 'absent'"):
+        play("absent")
+
+
+@pytest.mark.slow
+def test_the_command_ends_with_the_verdict_and_writes_every_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
+    file = tmp_path / "verdict.json"
+    done = CliRunner().invoke(
+        commands,
+        ["judge", f"{SUMS}:base", f"{SUMS}:zeros", "--device", "cpu", "--json", str(file)],
+        standalone_mode=False,
+    )
+    assert done.return_value == int(ExitCode.WRONG)
+    assert "INVALID: the candidate is refused" in done.output and '"status": "INVALID"' in file.read_text()

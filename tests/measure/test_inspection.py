@@ -1,0 +1,148 @@
+"""What is timed is judged: drawn blocks, changed batches, short blocks of programs with state. No process is started."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from fakes import Clock, entrant, tools
+from msgspec.structs import replace as change
+
+from phasewise.measure.sampler import sample_case
+from phasewise.records.measure import CaseMeasurement
+from phasewise.records.plan import Budget
+from phasewise.records.validate import Outcome, TensorError
+from phasewise.records.verdict import Reason
+
+BUDGET = Budget(min_rounds=12, max_rounds=24, min_sets=3, max_sets=6, energy_window_s=2.0)
+PAIR = [("parent", "variant")]
+
+
+@dataclass
+class FakeJudge:
+    """Knows four batches; says of `wrong` that it is wrong from its `since`-th judgement on."""
+
+    wrong: str = ""
+    since: int = 1
+    device: str = "cpu"
+    skip: str = ""
+    is_stateful: bool = False
+    is_other_problem: bool = False
+    steps: int = 4
+    batch_s: float = 1e-3
+    ring: list[int | None] = field(default_factory=lambda: [0, 1, 2, 3])
+    asked: Counter[str] = field(default_factory=Counter)
+    fills: list[dict[int, int | None]] = field(default_factory=list)
+    states: list[tuple[int, bool]] = field(default_factory=list)
+
+    def fill(self, drivers: Any, entries: dict[int, int | None]) -> None:
+        self.fills.append(dict(entries))
+        for entry, number in entries.items():
+            self.ring[entry] = number
+        for driver in drivers:
+            driver.refresh(entries)
+
+    def rewrite(self, drivers: Any, entries: Any) -> None:
+        for driver in drivers:
+            driver.refresh(dict.fromkeys(entries))
+
+    def check(self, arm: str, driver: Any, *, entry: int, step: int, state: bool = False) -> tuple[TensorError, ...]:
+        assert self.ring[entry] == step
+        self.states.append((step, state))
+        return self._judge(arm)
+
+    def check_against(self, arm: str, driver: Any, *, entry: int, other: str, theirs: Any) -> tuple[TensorError, ...]:
+        assert self.ring[entry] is None and other == "parent" and arm != "parent"
+        return self._judge(arm)
+
+    def _judge(self, arm: str) -> tuple[TensorError, ...]:
+        self.asked[arm] += 1
+        is_wrong = arm == self.wrong and self.asked[arm] >= self.since
+        return (
+            TensorError(
+                kind="output", name="y", step=0, elements=1, max_abs=1.0, relative=1.0, worst=9.0 if is_wrong else 0.5,
+                outcome=Outcome.FAIL if is_wrong else Outcome.PASS, message="it is off" if is_wrong else "",
+            ),
+        )  # fmt: skip
+
+
+def run(judge: FakeJudge, **fake: Any) -> CaseMeasurement:
+    clock = Clock()
+    arms = [entrant(clock, "parent", step_s=2e-3, **fake), entrant(clock, "variant", **fake)]
+    return sample_case("case", arms, PAIR, change(BUDGET, max_sets=3), tools(clock), judge=judge)
+
+
+def count_in_sets(case: CaseMeasurement) -> Counter[tuple[str, int]]:
+    return Counter((one.arm, one.process_set) for one in case.inspections)
+
+
+def test_two_blocks_of_each_arm_and_set_are_judged_at_least():
+    case = run(FakeJudge())
+    found = count_in_sets(case)
+    sets = {taken.process_set for taken in case.rounds}
+    assert len(sets) == 3 and all(found[arm, number] >= 2 for arm in ("parent", "variant") for number in sets)
+    assert all(one.worst == 0.5 and not one.wrong for one in case.inspections)
+    assert [arm.outputs_held for arm in case.arms] == [True, True]
+
+
+@pytest.mark.parametrize("since", [1, 3])
+def test_an_arm_whose_timed_result_is_wrong_is_out(since):
+    case = run(FakeJudge(wrong="variant", since=since))
+    variant = next(arm for arm in case.arms if arm.arm == "variant")
+    assert variant.failure is not None and variant.failure.reason is Reason.WRONG_WHEN_TIMED
+    assert "output 'y': it is off" in variant.failure.message and variant.outputs_held is False
+    assert [one.arm for one in case.inspections if one.wrong] == ["variant"]
+
+
+def test_batches_are_replaced_but_for_one_and_new_ones_are_judged_by_the_parent():
+    judge = FakeJudge()
+    case = run(judge)
+    replaced = [entries for entries in judge.fills if len(entries) == 3]
+    assert len(replaced) >= 6
+    assert {number is None for entries in replaced for number in entries.values()} == {True, False}
+    assert {one.is_known for one in case.inspections} == {True, False}
+
+
+def test_where_batches_take_long_to_make_fewer_are_replaced():
+    judge = FakeJudge(batch_s=0.15 * BUDGET.seconds)
+    case = run(judge)
+    assert not [entries for entries in judge.fills if len(entries) > 1] and case.refreshes == ()
+
+
+def test_new_contents_are_counted_on_a_cpu_and_timed_on_a_gpu():
+    counted, timed = run(FakeJudge()), run(FakeJudge(device="cuda"))
+    assert {(pair.unit, pair.fresh, pair.sham) for pair in counted.refreshes} == {("operators", 10.0, 10.0)}
+    assert Counter(pair.process_set for pair in counted.refreshes) == {0: 2, 1: 2, 2: 2}
+    assert {pair.unit for pair in timed.refreshes} == {"s"}
+    assert Counter(pair.process_set for pair in timed.refreshes) == {0: 8, 1: 8, 2: 8}
+
+
+def test_of_a_program_with_state_short_blocks_are_judged_from_its_first_batch_on():
+    judge = FakeJudge(is_stateful=True)
+    case = run(judge)
+    assert Counter((one.arm, one.process_set) for one in case.short_blocks) == {
+        (arm, number): 5 for arm in ("parent", "variant") for number in range(3)
+    }
+    assert {1, 4} <= {one.steps for one in case.short_blocks} and max(one.steps for one in case.short_blocks) == 4
+    # the state is compared where the reference ends
+    assert {state for step, state in judge.states if step == 3} == {True}
+    assert {state for step, state in judge.states if step < 3} == {False}
+
+
+def test_a_variant_alone_may_have_a_state():
+    assert run(FakeJudge(), stateful=True).short_blocks
+
+
+def test_beside_a_peer_that_solves_another_problem_only_the_peer_is_judged():
+    judge = FakeJudge(is_other_problem=True)
+    run(judge)
+    assert judge.asked.keys() == {"variant"}
+    assert all(number is not None for entries in judge.fills if len(entries) == 3 for number in entries.values())
+
+
+def test_without_a_reference_nothing_is_judged():
+    judge = FakeJudge(skip="there is none")
+    case = run(judge)
+    assert not judge.asked and not judge.fills and [arm.outputs_held for arm in case.arms] == [None, None]
