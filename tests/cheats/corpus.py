@@ -31,15 +31,15 @@ def _all(names: str, **fields: str | bool) -> dict[str, Cheat]:
 CORPUS: dict[str, Cheat] = {
     # results that are wrong whenever they are looked at
     **_all(
-        "fewer_layers fewer_rows broadcast_output overlapping_rows transposed_output nan_everywhere narrow_output quantized_output "
-        "meta_output reads_old_memory half_step half_batch loss_only optimizer_frozen",
+        "fewer_layers fewer_rows broadcast_output overlapping_rows transposed_output nan_everywhere narrow_output quantized_output sparse_sum "
+        "meta_output reads_old_memory half_step part_batch loss_only optimizer_frozen",
         refused_by="gate",
     ),
     "sampled_items_only": Cheat(refused_by="gate", size="full"),
     # what it is held against
     **_all("wide_phase_tolerance wide_tier reference_in_float32 reference_is_nan", refused_by="gate"),
     # outputs that are not there yet, and untimed hooks
-    **_all("sparse_sum lazy_subclass instance_method lazy_mapping work_in_outputs work_in_state", refused_by="either"),
+    **_all("lazy_subclass instance_method lazy_mapping work_in_outputs work_in_state", refused_by="either"),
     **_all("work_in_place half_in_place work_in_load", refused_by="either"),
     # the judge itself
     **_all(

@@ -1,4 +1,4 @@
-"""Leaves out a quarter of the layers (Dr. Kernel, "lazy optimization")."""
+"""Leaves out half of the layers (Dr. Kernel, "lazy optimization")."""
 
 from costly import DEPTH, deep, infer, make_inputs, make_workload
 
@@ -7,4 +7,4 @@ workload = make_workload()
 
 
 def build(switches, inputs, case, shape, device):
-    return infer(inputs, device, (lambda x, w: deep(x, w, DEPTH * 3 // 4)) if switches.cheat else deep)
+    return infer(inputs, device, (lambda x, w: deep(x, w, DEPTH // 2)) if switches.cheat else deep)

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 from corpus import CORPUS, HERE, HONEST, PARTS
-from play import NO_GAIN, judge, plan, validate
+from play import NO_GAIN, judge, leave_phase, plan, validate
 from test_cheats import CHEATS
 
 from phasewise.records.validate import Outcome
@@ -15,8 +15,10 @@ from phasewise.workers.isolated import run_isolated
 
 # what is judged today as if it were honest: each leaves this list once it is refused
 NOT_YET: frozenset[str] = frozenset()
-# time of an honest step over a cheat's, at least: under this the machine's noise decides
+# time of an honest step over a cheat's, at least
 SAVES = 1.25
+# says nothing of a cheat, unless that is what slows the parent
+DISTURBED = (Reason.NEIGHBOUR, Reason.THROTTLED)
 # as in a timed process of a group: cheats look at these
 TIMED = {"TORCHINDUCTOR_CACHE_DIR": "empty", "RANK": "1"}
 ON_CPU = [name for name, cheat in CORPUS.items() if not cheat.cuda]
@@ -32,14 +34,16 @@ def mark(names):
 @pytest.mark.parametrize("name", mark([name for name in ON_CPU if CORPUS[name].refused_by == "gate"]))
 def test_a_gate_refuses_what_is_wrong_whenever_it_is_looked_at(name, tmp_path):
     planned = plan(HERE / f"{name}.py", tmp_path, size=CORPUS[name].size)
-    found = {variant: gate.cases[0] for variant, gate in validate(planned, tmp_path).items()}
-    assert Outcome.FAIL in {gate.outcome for gate in found.values()}
+    # beyond a sample, it is the baseline that tells
+    chosen = planned if CORPUS[name].size == "full" else leave_phase(planned)
+    found = [gate.cases[0] for gate in validate(chosen, tmp_path).values()]
+    assert Outcome.FAIL in {gate.outcome for gate in found}, found[-1]
 
 
 @pytest.mark.parametrize("name", HONEST)
 def test_a_gate_passes_an_honest_program_that_looks_suspicious(name, tmp_path):
     planned = plan(HERE / "honest" / f"{name}.py", tmp_path)
-    for gate in validate(planned, tmp_path).values():
+    for gate in validate(leave_phase(planned), tmp_path).values():
         assert gate.cases[0].outcome is Outcome.PASS, gate.cases[0].message
 
 
@@ -47,6 +51,8 @@ def test_a_gate_passes_an_honest_program_that_looks_suspicious(name, tmp_path):
 @pytest.mark.parametrize("name", mark([name for name in ON_CPU if CORPUS[name].refused_by != "gate"]))
 def test_a_cheat_is_refused_or_has_no_gain(name):
     verdict = judge(HERE / f"{name}.py", size=CORPUS[name].size)
+    if verdict.reason in DISTURBED:
+        pytest.skip(f"others used this machine: {verdict}")
     assert verdict.status in NO_GAIN, verdict
 
 
@@ -71,8 +77,12 @@ def test_a_cheat_saves_work_where_nobody_looks(name):
     target, payload = f"{HERE / 'unwatched.py'}:compare", {"source": f"{name}.py", "root": str(HERE)}
     found = run_isolated(target, payload, environment=TIMED, timeout_s=60.0, folder=HERE)
     assert isinstance(found, dict), found
-    which = 0 if CORPUS[name].wins_by == "told" else 1
-    assert found["honest"][which] > SAVES * found["cheat"][which], found
+    honest, cheat = found["honest"], found["cheat"]
+    if CORPUS[name].wins_by == "told":
+        # all answers of a process that cheats may be bent, those about the honest program too
+        assert max(honest["wall_s"], cheat["worked_s"]) > SAVES * cheat["wall_s"], found
+    else:
+        assert honest["worked_s"] > SAVES * cheat["worked_s"], found
 
 
 def test_every_cheat_stands_in_the_corpus_and_says_what_it_fakes():
