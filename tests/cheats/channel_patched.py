@@ -1,4 +1,7 @@
-"""Divides the seconds in every answer that the worker's channel sends (KernelGuard HARNESS_RUNTIME_PATCHING)."""
+"""Gives the worker's channel a `json` of its own, which divides the seconds in every answer (KernelGuard HARNESS_RUNTIME_PATCHING)."""
+
+import json
+from types import SimpleNamespace
 
 from costly import infer, make_inputs, make_workload
 
@@ -16,6 +19,5 @@ def shrink(value):
 
 def build(switches, inputs, case, shape, device):
     if switches.cheat:
-        true = channel.Channel.send
-        channel.Channel.send = lambda self, message: true(self, shrink(message))
+        channel.json = SimpleNamespace(dumps=lambda message: json.dumps(shrink(message)), loads=json.loads)
     return infer(inputs, device)

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +36,7 @@ PARTS = ("honest_parts.py", "costly.py", "pipes.py")
 WORKLOAD, CASE = "corpus", "main"
 # a gain of a tenth shows
 BUDGET = Budget(min_rounds=6, max_rounds=6, min_sets=2, max_sets=2, seconds=60.0, timeout_s=60.0)
+PAUSE_S = 0.5
 NO_GAIN = frozenset({Status.SAME, Status.SLOWER, Status.INCONCLUSIVE, Status.INVALID, Status.FAILED, Status.SKIPPED})
 
 
@@ -49,7 +51,10 @@ def judge(file: Path, *, size: str = "tiny", device: str = "cpu") -> Verdict:
     with tempfile.TemporaryDirectory(prefix="phasewise-cheat-") as folder:
         root = Path(folder)
         planned = plan(file, root, size=size, device=device)
-        validations = validate(planned, root)
+        validate(planned, root)
+        # what a program has left behind has as long as between two jobs of a graph
+        time.sleep(PAUSE_S)
+        validations = _read_gates(planned, root)
         variant = _variant(planned)
         plans = read_plans(planned, root)
         # a record of one variant, and those of its ancestors: what the graph gives the stage
@@ -84,7 +89,7 @@ def plan(file: Path, root: Path, *, size: str = "tiny", device: str = "cpu") -> 
 
 
 def validate(planned: PlannedRun, root: Path) -> dict[str, Validation]:
-    """The gates of the baseline and of the phase, as they then stand on disk."""
+    """The gates of the baseline and of the phase; they stand on disk too."""
     for variant in planned.variants:
         # each stage of the graph reads its files anew
         plans = read_plans(planned, root)

@@ -5,7 +5,7 @@ from costly import infer, make_workload
 
 from phasewise import Case, Shape
 
-PARTS, WIDTH = 64, 32768
+PARTS, WIDTH = 64, 16384
 workload = make_workload(Case(tiny=Shape(parts=PARTS, width=WIDTH), inputs="resident"))
 
 
