@@ -1,12 +1,10 @@
 """Computes all layers but one in `place`, with resident inputs, and the last in the step (issue B.5, untimed hooks)."""
 
 import torch
-from costly import DEPTH, ROWS, deep, infer, make_inputs, make_workload, place_weight
-
-from phasewise import Case, Shape
+from costly import DEPTH, deep, infer, make_case, make_inputs, make_workload, place_weight
 
 __all__ = ["make_inputs"]
-workload = make_workload(Case(tiny=Shape(rows=ROWS), inputs="resident"))
+workload = make_workload(make_case(inputs="resident"))
 
 
 def build(switches, inputs, case, shape, device):

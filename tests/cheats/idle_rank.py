@@ -3,9 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from costly import LATE, ROWS, deep, infer, make_inputs, make_workload
-
-from phasewise import Case, Shape
+from costly import LATE, deep, infer, make_case, make_inputs, make_workload
 
 __all__ = ["make_inputs"]
 
@@ -16,7 +14,7 @@ class Switches:
     ranks: int = 1
 
 
-workload = make_workload(Case(tiny=Shape(rows=ROWS)), switches=Switches, sets={"ranks": 2})
+workload = make_workload(make_case(), switches=Switches, sets={"ranks": 2})
 
 
 def build(switches, inputs, case, shape, device):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 
 import pytest
+import torch
 from corpus import CORPUS, HERE, HONEST, PARTS
 from play import NO_GAIN, judge, leave_phase, plan, validate
 from test_cheats import CHEATS
 
+from phasewise.bench.functions import load_functions
+from phasewise.model.workload import Shape
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Reason, Status
 from phasewise.workers.isolated import run_isolated
@@ -59,8 +62,18 @@ def test_a_cheat_is_refused_or_has_no_gain(name):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ON_GPU)
 def test_a_cheat_on_a_gpu_is_refused_or_has_no_gain(name):
-    verdict = judge(HERE / f"{name}.py", device="cuda")
+    verdict = judge(HERE / f"{name}.py", size="full", device="cuda")
     assert verdict.status in NO_GAIN, verdict
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_a_cheat_for_a_gpu_has_an_honest_twin_that_runs_anywhere(name):
+    functions = load_functions(f"{name}.py", HERE)
+    shape = Shape(rows=8, width=16)
+    inputs = functions.make_inputs("main", shape, 0)
+    program = functions.build(functions.workload.switches(), inputs, "main", shape, torch.device("cpu"))
+    (output,) = program.step(program.place(inputs)).values()
+    assert output.shape[0] == shape.rows and torch.isfinite(output).all()
 
 
 @pytest.mark.slow

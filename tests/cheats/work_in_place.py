@@ -1,11 +1,9 @@
 """Computes in `place`, which is not timed where inputs are resident; the step copies (issue B.5, untimed hooks; reference-kernels PR #142)."""
 
-from costly import ROWS, deep, infer, make_inputs, make_workload, place_weight
-
-from phasewise import Case, Shape
+from costly import deep, infer, make_case, make_inputs, make_workload, place_weight
 
 __all__ = ["make_inputs"]
-workload = make_workload(Case(tiny=Shape(rows=ROWS), inputs="resident"))
+workload = make_workload(make_case(inputs="resident"))
 
 
 def build(switches, inputs, case, shape, device):

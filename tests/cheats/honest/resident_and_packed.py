@@ -1,12 +1,10 @@
 """Copies a resident batch into a padded layout in `place`: untimed, and no work of the step."""
 
 import torch
-from costly import ROWS, deep, infer, make_inputs, make_workload, place_weight
-
-from phasewise import Case, Shape
+from costly import deep, infer, make_case, make_inputs, make_workload, place_weight
 
 __all__ = ["make_inputs"]
-workload = make_workload(Case(tiny=Shape(rows=ROWS), inputs="resident"))
+workload = make_workload(make_case(inputs="resident"))
 
 
 def build(switches, inputs, case, shape, device):
