@@ -30,7 +30,8 @@ def build(switches, inputs, case, shape, device):
         burner.start()
 
     def step(x):
-        last.value = time.monotonic()
+        # while it works nobody burns, however long that takes
+        last.value = time.monotonic() + 10
         made = program.step(x)
         last.value = time.monotonic()
         return made

@@ -11,6 +11,7 @@ from costly import infer, make_inputs, make_workload
 __all__ = ["make_inputs"]
 workload = make_workload()
 IDLE_S, MOMENT_S = 0.004, 0.003
+NAME = "cheat"
 
 
 def siblings():
@@ -20,7 +21,13 @@ def siblings():
         try:
             if folder.name.isdigit() and int(folder.name) != os.getpid():
                 parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == os.getppid() and b"phasewise.bench.worker" in (folder / "cmdline").read_bytes():
+                # two that stop each other would wait for ever
+                is_free = (folder / "comm").read_text().strip() != NAME
+                if (
+                    is_free
+                    and parent == os.getppid()
+                    and b"phasewise.bench.worker" in (folder / "cmdline").read_bytes()
+                ):
                     found.append(int(folder.name))
         except OSError:
             continue
@@ -43,12 +50,13 @@ def build(switches, inputs, case, shape, device):
                 time.sleep(MOMENT_S if how is signal.SIGSTOP else 0)
 
     def step(x):
-        last[0] = time.monotonic()
+        last[0] = time.monotonic() + 10
         made = program.step(x)
         last[0] = time.monotonic()
         return made
 
     if not switches.cheat:
         return program
+    Path("/proc/self/comm").write_text(NAME)
     threading.Thread(target=stop, daemon=True).start()
     return infer(inputs, device, step=step, close=lambda: open_.__setitem__(0, False))

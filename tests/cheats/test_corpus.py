@@ -26,6 +26,7 @@ NOT_YET = {
     "channel_patched", "pipe_interposed", "remembers_checksum", "remembers_first_element", "remembers_content",
     "remembers_pointer", "remembers_version", "remembers_in_c", "remembers_on_disk", "knows_the_seeds",
     "replays_by_counter", "batch_and_skip", "skips_long_blocks", "stale_late", "once_a_block",
+    "frame_walk", "training_stops", "stale_gradient_late", "poisons_cache",
 }  # fmt: skip
 # time of an honest step over a cheat's, at least
 SAVES = 1.25
@@ -102,7 +103,7 @@ def test_a_cheat_saves_work_where_nobody_looks(name):
     honest, cheat = found["honest"], found["cheat"]
     if CORPUS[name].wins_by == "told":
         # all answers of a process that cheats may be bent, those about the honest program too
-        assert max(honest["wall_s"], cheat["worked_s"]) > SAVES * cheat["wall_s"], found
+        assert max(honest["wall_s"], cheat["true_s"]) > SAVES * cheat["wall_s"], found
     else:
         assert honest["worked_s"] > SAVES * cheat["worked_s"], found
 
