@@ -1,0 +1,12 @@
+"""Leaves out layers, and redefines the tier of the whole workload (kernelbench.com: edit the tolerance)."""
+
+from costly import deep, infer, make_inputs, make_workload
+
+from phasewise.model.workload import DEFAULT_TIERS, Tolerance
+
+__all__ = ["make_inputs"]
+workload = make_workload(tiers={**DEFAULT_TIERS, "moderate": Tolerance(rtol=1.0, atol=10.0, times_baseline=1e9)})
+
+
+def build(switches, inputs, case, shape, device):
+    return infer(inputs, device, (lambda x, w: deep(x, w, 4)) if switches.cheat else deep)
