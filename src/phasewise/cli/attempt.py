@@ -17,6 +17,7 @@ from phasewise.records.machine import Machine
 from phasewise.records.plan import Budget, VariantPlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.validate import Validation
+from phasewise.run import Run
 from phasewise.store import read_if_there
 
 # enough to see a tenth, not a hundredth
@@ -54,36 +55,24 @@ def attempt(
     prepared = read_if_there(layout.run(story.workload, story.run) / "prepare.json", Prepared)
     prepared = prepared or prepare_workload(planned.prepare, layout)
     quick = {name: msgspec.structs.replace(other, budget=QUICK, profilers=("torch",)) for name, other in plans.items()}
-    gates: dict[str, Validation] = {}
+    run = Run(story.workload, story.run, [story, known, prepared, *quick.values()])
     for name in (*reversed(plan.ancestors), plan.variant):
-        gates[name] = validate_variant(
-            quick[name], quick, gates, root=layout.root, machine=known.identity, commit=commit
-        )
-    measured = measure_variant(
-        quick[plan.variant], quick, gates, {}, root=layout.root, machine=known.identity, commit=commit
-    )
+        gates = run.find_all(Validation)
+        run.add(validate_variant(quick[name], quick, gates, root=layout.root, machine=known.identity, commit=commit))
+    gates, chosen = run.find_all(Validation), quick[plan.variant]
+    run.add(measure_variant(chosen, quick, gates, {}, root=layout.root, machine=known.identity, commit=commit))
     turn = scratch / "turn"
     turn.touch()
     profiled = profile_variant(
-        quick[plan.variant], gates[plan.variant], machine=known, root=layout.root, captures=scratch, commit=commit,
+        chosen, gates[plan.variant], machine=known, root=layout.root, captures=scratch, commit=commit,
         # the whole of it has the machine to itself
         share=partial(nullcontext, turn if machine.kind == "cuda" else None),
     )  # fmt: skip
+    run.add(profiled)
+    findings = analyse_variant(run, plan.variant)
+    run.add(findings)
+    analysis, _ = analyse_run(run)
     gate = gates[plan.variant]
-    findings = analyse_variant(
-        quick[plan.variant], story, known, prepared, measurement=measured, profile=profiled, validation=gate
-    )
-    analysis, _ = analyse_run(
-        story,
-        quick,
-        known,
-        prepared,
-        validations=gates,
-        measurements={plan.variant: measured},
-        profiles={plan.variant: profiled},
-        exports={},
-        analyses={plan.variant: findings},
-    )
     return Attempt(plan=plan, validation=gate, analysis=analysis, findings=findings)
 
 

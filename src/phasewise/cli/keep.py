@@ -12,13 +12,14 @@ import click
 
 from phasewise.cli.budget import DEADLINE, parse_duration
 from phasewise.cli.command_group import run_in_group
-from phasewise.cli.project import load_all, load_configuration, load_run, project_layout
+from phasewise.cli.project import load_configuration, project_layout
 from phasewise.environment import POOL, name_gpus
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.measure import Measurement
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.records.verdict import Failure, Reason
+from phasewise.run import open_run
 from phasewise.workers.lock import parse_gpus
 
 # reasons that may be gone the next time
@@ -104,13 +105,13 @@ def makes_run(name: str) -> bool:
 def retry(workload: str, run_name: str, everything: bool) -> None:
     """Delete the records of variants that failed, so that the next run makes them again."""
     layout = project_layout()
-    story = load_run(layout, workload, run_name)
+    records = open_run(layout, workload, run_name)
     # variant -> the first of its stages that failed, and why; what was made from that stage goes with it
     failed: dict[str, tuple[str, Failure]] = {}
     for stage, failures in (
-        ("profile", _profiles_failed(load_all(layout, story, "profile.json", Profile))),
-        ("measure", _measurements_failed(load_all(layout, story, "measure.json", Measurement))),
-        ("validate", _gates_failed(load_all(layout, story, "validate.json", Validation))),
+        ("profile", _profiles_failed(records.find_all(Profile))),
+        ("measure", _measurements_failed(records.find_all(Measurement))),
+        ("validate", _gates_failed(records.find_all(Validation))),
     ):
         for variant, failure in failures:
             if everything or failure.reason in RETRIED:

@@ -8,27 +8,17 @@ from pathlib import Path
 import click
 
 from phasewise.cli.budget import must_fit
-from phasewise.cli.project import (
-    load_all,
-    load_configuration,
-    load_machine,
-    load_made,
-    load_run,
-    load_variant,
-    project_layout,
-    restore,
-)
+from phasewise.cli.project import load_configuration, open_variant, project_layout, restore
 from phasewise.environment import commit, detect
 from phasewise.model.freshness import find_closure
-from phasewise.records.analyse import VariantAnalysis
+from phasewise.records.analyse import Analysis, Ledger, VariantAnalysis
 from phasewise.records.errors import UserError
 from phasewise.records.export import Export
-from phasewise.records.measure import Measurement
 from phasewise.records.plan import PreparePlan, VariantPlan
 from phasewise.records.prepare import Prepared
-from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
-from phasewise.store import read, write, write_bytes, write_if_changed
+from phasewise.run import open_run
+from phasewise.store import write, write_bytes, write_if_changed
 from phasewise.workers.lock import lock_machine
 
 WORKLOAD = click.argument("workload")
@@ -79,10 +69,9 @@ def prepare(workload: str | None, run: str | None, device: str | None) -> None:
         raise click.UsageError("name a workload and a run, or give --machine")
     from phasewise.prepare.apart import prepare_in_process
 
-    folder = layout.run(workload, run)
-    load_run(layout, workload, run)
+    records = open_run(layout, workload, run)
     must_fit(f"prepare {workload}", layout, 60)
-    write(prepare_in_process(read(folder / "prepare.plan.json", PreparePlan), layout), folder / "prepare.json")
+    write(prepare_in_process(records.need(PreparePlan), layout), records.path(Prepared))
 
 
 @click.command()
@@ -92,21 +81,22 @@ def prepare(workload: str | None, run: str | None, device: str | None) -> None:
 def validate(workload: str, run: str, variant: str) -> None:
     """Hold a variant against the float64 reference: the gate before any timing."""
     layout = project_layout()
-    story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    records = open_run(layout, workload, run)
+    planned = records.need(VariantPlan, open_variant(records, variant).name)
     from phasewise.validate import validate_variant
     from phasewise.validate.events import write_curves
 
-    restore(layout, story)
+    restore(records, layout)
     must_fit(f"validate {variant}", layout, 25 * len(planned.cases))
     record = validate_variant(
         planned,
-        load_all(layout, story, "plan.json", VariantPlan),
-        load_all(layout, story, "validate.json", Validation),
+        records.find_all(VariantPlan),
+        records.find_all(Validation),
         root=layout.root,
-        machine=load_machine(layout, story.device).identity,
+        machine=records.machine.identity,
         commit=commit(layout.root),
         closure=find_closure(planned.source, layout.root),
-        hold=partial(lock_machine, story.device, ranks=planned.ranks),
+        hold=partial(lock_machine, planned.device, ranks=planned.ranks),
     )
     write(record, layout.records(workload, run, variant) / "validate.json")
     write_curves(record, layout.captures(workload, run, variant))
@@ -123,37 +113,17 @@ def analyse(workload: str, run: str, variant: str | None) -> None:
     from phasewise.analyse import analyse_run, analyse_variant, summarise
 
     layout = project_layout()
-    story = load_run(layout, workload, run)
-    folder = layout.run(workload, run)
-    machine, prepared = load_machine(layout, story.device), read(folder / "prepare.json", Prepared)
+    records = open_run(layout, workload, run)
+    records.need(Prepared)
     if variant is not None:
-        planned, records = load_variant(layout, workload, run, variant), layout.records(workload, run, variant)
-        found = analyse_variant(
-            planned,
-            story,
-            machine,
-            prepared,
-            measurement=load_made(records, "measure.json", Measurement),
-            profile=load_made(records, "profile.json", Profile),
-            validation=load_made(records, "validate.json", Validation),
-        )
-        write(found, records / "analyse.json")
+        found = analyse_variant(records, open_variant(records, variant).name)
+        write(found, records.path(VariantAnalysis, variant))
         return
-    exports = load_all(layout, story, "export.json", Export)
-    analysis, ledger = analyse_run(
-        story,
-        load_all(layout, story, "plan.json", VariantPlan),
-        machine,
-        prepared,
-        validations=load_all(layout, story, "validate.json", Validation),
-        measurements=load_all(layout, story, "measure.json", Measurement),
-        profiles=load_all(layout, story, "profile.json", Profile),
-        exports=exports,
-        analyses=load_all(layout, story, "analyse.json", VariantAnalysis),
-    )
-    write_if_changed(analysis, folder / "analyse.json")
-    write_if_changed(ledger, folder / "ledger.json")
-    write_bytes(summarise(analysis, story, machine, exports), folder / "summary.json")
+    analysis, ledger = analyse_run(records)
+    write_if_changed(analysis, records.path(Analysis))
+    write_if_changed(ledger, records.path(Ledger))
+    summary = summarise(analysis, records.plan, records.machine, records.find_all(Export))
+    write_bytes(summary, layout.run(workload, run) / "summary.json")
 
 
 @click.command()
@@ -171,7 +141,7 @@ def report(workload: str | None, run: str | None, everything: bool, readme: Path
     for summary in sorted(layout.root.glob("profiles/records/*/*/summary.json")) if everything else ():
         render_run(layout.root, summary.parent.parent.name, summary.parent.name)
     if workload is not None and run is not None:
-        load_run(layout, workload, run)
+        open_run(layout, workload, run)
         render_run(layout.root, workload, run)
     elif workload is not None:
         raise click.UsageError("name the run too")

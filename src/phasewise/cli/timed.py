@@ -7,23 +7,14 @@ from functools import partial
 import click
 
 from phasewise.cli.budget import must_fit
-from phasewise.cli.project import (
-    load_all,
-    load_captures,
-    load_machine,
-    load_made,
-    load_run,
-    load_variant,
-    project_layout,
-    restore,
-)
+from phasewise.cli.project import open_variant, project_layout, restore
 from phasewise.cli.stages import RUN, VARIANT, WORKLOAD
 from phasewise.environment import commit
 from phasewise.model.freshness import find_closure
-from phasewise.model.layout import Layout
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind, VariantPlan
 from phasewise.records.validate import Validation
+from phasewise.run import Run, open_run
 from phasewise.store import write
 from phasewise.workers.lock import lock_machine, share_machine
 
@@ -35,18 +26,19 @@ from phasewise.workers.lock import lock_machine, share_machine
 def measure(workload: str, run: str, variant: str) -> None:
     """Time a variant beside its parent and the baseline, in interleaved rounds of paired processes."""
     layout = project_layout()
-    story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
+    records = open_run(layout, workload, run)
+    planned = records.need(VariantPlan, open_variant(records, variant).name)
     from phasewise.measure import measure_variant
 
-    restore(layout, story)
+    restore(records, layout)
     must_fit(f"measure {variant}", layout, planned.budget.seconds * len(planned.cases) / 2)
-    machine = load_machine(layout, story.device)
-    with lock_machine(story.device, ranks=planned.ranks):
+    machine = records.machine
+    with lock_machine(planned.device, ranks=planned.ranks):
         record = measure_variant(
             planned,
-            load_all(layout, story, "plan.json", VariantPlan),
-            load_all(layout, story, "validate.json", Validation),
-            _load_measured(layout, planned),
+            records.find_all(VariantPlan),
+            records.find_all(Validation),
+            _find_measured(records, planned),
             root=layout.root,
             machine=machine.identity,
             commit=commit(layout.root),
@@ -67,22 +59,21 @@ def measure(workload: str, run: str, variant: str) -> None:
 def profile(workload: str, run: str, variant: str) -> None:
     """Capture where the time of a step goes; the captures go to profiles/captures."""
     layout = project_layout()
-    story = load_run(layout, workload, run)
-    planned = load_captures(layout, load_variant(layout, workload, run, variant))
+    records = open_run(layout, workload, run)
+    planned = open_variant(records, variant).full_plan
     from phasewise.profile import profile_variant
 
-    restore(layout, story)
+    restore(records, layout)
     must_fit(f"profile {variant}", layout, 60 * len(planned.cases))
-    gate = load_made(layout.records(workload, run, variant), "validate.json", Validation)
     record = profile_variant(
         planned,
-        gate,
-        machine=load_machine(layout, story.device),
+        records[variant].validation,
+        machine=records.machine,
         root=layout.root,
         captures=layout.captures(workload, run, variant),
         commit=commit(layout.root),
-        share=partial(share_machine, story.device),
-        hold=partial(lock_machine, story.device),
+        share=partial(share_machine, planned.device),
+        hold=partial(lock_machine, planned.device),
     )
     write(record, layout.records(workload, run, variant) / "profile.json")
 
@@ -94,20 +85,19 @@ def profile(workload: str, run: str, variant: str) -> None:
 def export(workload: str, run: str, variant: str) -> None:
     """Write a variant as torch.export, AOTInductor, ONNX and TensorRT; reload, compare and time each."""
     layout = project_layout()
-    story = load_run(layout, workload, run)
-    planned = load_captures(layout, load_variant(layout, workload, run, variant))
+    records = open_run(layout, workload, run)
+    planned = open_variant(records, variant).full_plan
     from phasewise.export import export_variant
 
-    restore(layout, story)
+    restore(records, layout)
     must_fit(f"export {variant}", layout, 120 * len(planned.cases))
-    gate = load_made(layout.records(workload, run, variant), "validate.json", Validation)
-    with lock_machine(story.device):
+    with lock_machine(planned.device):
         record = export_variant(
             planned,
-            gate,
+            records[variant].validation,
             root=layout.root,
             folder=layout.exports(workload, run, variant),
-            machine=load_machine(layout, story.device).identity,
+            machine=records.machine.identity,
             commit=commit(layout.root),
         )
     write(record, layout.records(workload, run, variant) / "export.json")
@@ -115,11 +105,6 @@ def export(workload: str, run: str, variant: str) -> None:
         click.echo(f"{variant} {result.case} {result.target}: {result.status} {result.reason}")
 
 
-def _load_measured(layout: Layout, planned: VariantPlan) -> dict[str, Measurement]:
+def _find_measured(records: Run, planned: VariantPlan) -> dict[str, Measurement]:
     """What is on record of the ancestors of a phase or a control; the graph has made it, which it hasn't for other kinds."""
-    names = planned.ancestors if planned.kind in (Kind.PHASE, Kind.CONTROL) else ()
-    records = {
-        name: load_made(layout.records(planned.workload, planned.run, name), "measure.json", Measurement)
-        for name in names
-    }
-    return {name: record for name, record in records.items() if record is not None}
+    return records.find_all(Measurement, planned.ancestors if planned.kind in (Kind.PHASE, Kind.CONTROL) else ())
