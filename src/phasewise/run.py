@@ -13,7 +13,7 @@ import msgspec
 
 from phasewise.model.layout import VARIANT_NAME, Layout
 from phasewise.model.ratios import find_arm
-from phasewise.records.analyse import Analysis, CaseAnalysis, CaseResult, Ledger, Prediction, VariantAnalysis
+from phasewise.records.analyse import Analysis, CaseAnalysis, CaseResult, Ledger, VariantAnalysis
 from phasewise.records.base import Record, StageRecord, find_case
 from phasewise.records.errors import PlanError, RecordError
 from phasewise.records.export import Export
@@ -164,9 +164,8 @@ class Run:
     @property
     def variants(self) -> tuple[VariantRecords, ...]:
         """Those that are planned, then others of which something is on record."""
-        if self.layout is None:
-            others = [subject for _, subject in self._records if subject]
-        else:
+        others = [subject for _, subject in self._records if subject]
+        if self.layout is not None:
             others = sorted(path.name for path in self.layout.run(self.workload, self.name).glob("*/"))
         return tuple(self[name] for name in dict.fromkeys((*self.rows, *others)))
 
@@ -205,9 +204,6 @@ class Run:
         """The declared work of one case."""
         return next((work for work in (self.prepared.work if self.prepared else ()) if work.case == case), None)
 
-    def predictions(self) -> list[Prediction]:
-        return [found for record in self.find_all(VariantAnalysis).values() for found in record.predictions]
-
 
 @dataclass(frozen=True, kw_only=True)
 class VariantRecords:
@@ -243,8 +239,11 @@ class VariantRecords:
     @property
     def full_plan(self) -> VariantPlan:
         """The plan with what is to be captured and exported of it; raises RecordError."""
-        plan, captures = self.run.need(VariantPlan, self.name), self.run.find(CapturePlan, self.name)
-        return plan if captures is None else msgspec.structs.replace(
+        plan = self.run.need(VariantPlan, self.name)
+        if self.run.layout is None:  # a plan that was made is not split yet
+            return plan
+        captures = self.run.need(CapturePlan, self.name)
+        return msgspec.structs.replace(
             plan, profilers=captures.profilers, exporters=captures.exporters, exported=captures.exported, nsight=captures.nsight
         )  # fmt: skip
 

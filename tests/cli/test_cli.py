@@ -13,8 +13,8 @@ from snakemake.cli import get_argument_parser
 
 from phasewise.cli import commands, keep_bytecode
 from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
+from phasewise.graph import lock_project
 from phasewise.model.layout import Layout
-from phasewise.plan.graph import lock_project
 from phasewise.profile.turn import take_turn
 from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement
@@ -176,9 +176,9 @@ def test_what_is_no_duration_is_refused(text):
 def test_a_job_that_would_not_fit_is_not_started(tmp_path, monkeypatch):
     monkeypatch.setenv(DEADLINE, "100")
     monkeypatch.setattr("phasewise.cli.budget.time.time", lambda: 70.0)
-    must_fit("measure 01-a", Layout(tmp_path), 20)
+    must_fit("measure 01-a", 20)
     with pytest.raises(UserError, match="may take 40 s and 30 s of the budget are left"):
-        must_fit("measure 01-a", Layout(tmp_path), 40)
+        must_fit("measure 01-a", 40)
 
 
 def test_two_runs_in_one_folder_are_kept_apart_and_a_dead_one_leaves_nothing(tmp_path):

@@ -23,6 +23,7 @@ from phasewise.records.analyse import (
     PartResult,
     PeerRow,
     TargetResult,
+    VariantAnalysis,
 )
 from phasewise.records.base import Interval
 from phasewise.records.export import Export
@@ -44,7 +45,11 @@ def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
     """All that the report shows, and the ledger of predictions; a record that is missing is a hole."""
     estimates = set_limits(run, estimate_all(run))
     verdicts = judge_all(run, estimates)
-    predictions = {(found.case, found.variant): found for found in run.predictions()}
+    predictions = {
+        (found.case, found.variant): found
+        for record in run.find_all(VariantAnalysis).values()
+        for found in record.predictions
+    }
     told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=predictions, levels={})
     peers = {case: _peer_rows(told, case) for case in run.plan.cases}
     stack = {case: _find_end(run, verdicts, case) for case in run.plan.cases}
