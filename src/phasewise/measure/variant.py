@@ -146,7 +146,7 @@ def make_entrant(chosen: Chosen, case: PlannedCase, root: Path, *, budget_from: 
     """
     control = budget_from.kind is Kind.CONTROL
     plan = msgspec.structs.replace(chosen.plan, budget=budget_from.budget)
-    planned = next(planned for planned in plan.cases if planned.case == case.case)
+    planned = plan.case(case.case)
     target = launch_case(plan, case.case, root)
     fresh = chosen.arm == "variant" and not control
     first = replace(target, environment={**target.environment, **empty_caches(caches)}) if fresh else target

@@ -14,11 +14,12 @@ import msgspec
 
 from phasewise.model.followed import name_followed
 from phasewise.model.freshness import Closure
+from phasewise.records.base import find_case
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.store import digest
-from phasewise.validate.outcomes import conclude, failed_case, find_validation, is_sound, skipped_case
+from phasewise.validate.outcomes import conclude, failed_case, is_sound, skipped_case
 from phasewise.validate.sanitizer import run_sanitizer
 from phasewise.workers.group import run_group
 from phasewise.workers.isolated import run_isolated
@@ -121,7 +122,7 @@ def _call(function: str, plan: VariantPlan, case: str, root: Path, **more: Any) 
         return run_group(
             target, payload, ranks=plan.ranks, environment=plan.environment, timeout_s=timeout_s, folder=root
         )
-    planned = next(planned for planned in plan.cases if planned.case == case)
+    planned = plan.case(case)
     # on a CPU the float64 reference lives in the same memory, and the cap is not meant for it
     limit = None if plan.device == "cpu" else planned.memory_limit_bytes
     return run_isolated(
@@ -142,7 +143,7 @@ def _baseline(
 ) -> CaseValidation | None:
     for name in planned.ancestors:
         if name in plans and plans[name].kind is Kind.BASELINE:
-            return find_validation(validations.get(name), planned.case)
+            return find_case(validations.get(name), planned.case)
     return None
 
 
@@ -151,7 +152,7 @@ def _ancestor(
 ) -> VariantPlan | None:
     """The first that passed its gate of those that may be followed."""
     for name in name_followed(planned, plans):
-        if is_sound(find_validation(validations.get(name), planned.case)):
+        if is_sound(find_case(validations.get(name), planned.case)):
             return plans[name]
     return None
 
