@@ -21,12 +21,11 @@ from phasewise.store import digest
 from phasewise.workers.lock_file import LockFile
 
 
-def ancient(path: str) -> str:
+def ancient(path: str) -> Any:
     """Mark an input whose age does not matter: only its presence does."""
     from snakemake.ioflags import flag
 
-    marked: str = flag(path, "ancient")
-    return marked
+    return flag(path, "ancient")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +51,7 @@ class Graph:
         if stage.of == "variant" and subject not in (plan.variant for plan in _plans(run)):
             raise ValueError(f"{run.workload}/{run.name} has no variant {subject}")
         needs, after = (self._files(run, needed) for needed in (stage.needs(run, subject), stage.after(run, subject)))
-        return [*needs, *(map(ancient, after) if after and _is_made(stage, run, subject) else after)]
+        return [*needs, *(map(ancient, after) if _is_made(stage, run, subject) else after)]
 
     def count_later(self, wildcards: Any) -> int:
         """Variants of the runs that come after this one: what is written first in the configuration is finished first."""
@@ -118,10 +117,10 @@ def _list_records(run: Run) -> list[Need]:
     return found
 
 
-def _is_made(stage: Stage, run: Run, variant: str) -> bool:
+def _is_made(stage: Stage, run: Run, subject: str) -> bool:
     """Whether the record is there and of the variant's plan."""
-    stamp = read_stamp(run.path(stage.record, variant))
-    return stamp is not None and stamp.plan == digest(stage.plan_of(run, variant))
+    stamp = read_stamp(run.path(stage.record, subject)) if stage.of == "variant" else None
+    return stamp is not None and stamp.plan == digest(stage.plan_of(run, subject))
 
 
 def lock_project(root: Path) -> LockFile:

@@ -144,10 +144,6 @@ class Run:
         """What was judged of each case."""
         return self.analysis.cases if self.analysis is not None else ()
 
-    @property
-    def ledger(self) -> Ledger | None:
-        return self.find(Ledger)
-
     def __getitem__(self, variant: str) -> VariantRecords:
         return VariantRecords(run=self, name=variant)
 

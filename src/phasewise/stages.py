@@ -32,17 +32,8 @@ from phasewise.workers.lock import lock_machine, share_machine
 R = TypeVar("R", bound=Record)
 # a record, and of what: a variant, a case, "" for the run
 Need = tuple[type[Record], str]
+# what a job that runs the workload needs of the run
 OF_RUN: tuple[Need, ...] = ((Prepared, ""), (Machine, ""))
-
-
-def need_nothing(run: Run, subject: str) -> Iterable[Need]:
-    """Of no record."""
-    return ()
-
-
-def need_machine(run: Run, subject: str) -> Iterable[Need]:
-    """What a job that runs the workload needs of the run."""
-    return OF_RUN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +51,7 @@ class Stage:
     # records that a job reads, apart from plans of others: it runs again when one of them changes
     needs: Callable[[Run, str], Iterable[Need]]
     # others that have to be there before it; while its own record is of today's plan, their age tells nothing
-    after: Callable[[Run, str], Iterable[Need]] = need_nothing
+    after: Callable[[Run, str], Iterable[Need]] = lambda run, subject: ()
     # "none": runs no program of the workload; "shared": `make` keeps measurements off the machine while it needs to;
     # "alone": has the machine to itself
     lock: Literal["none", "shared", "alone"] = "none"
@@ -259,7 +250,7 @@ PREPARE = Stage(
 )  # fmt: skip
 VALIDATE = Stage(
     name="validate", about="Hold a variant against the float64 reference: the gate before any timing.", record=Validation,
-    applies=lambda plan: plan.kind is not Kind.CONTROL, needs=_need_yardsticks, after=need_machine, lock="shared",
+    applies=lambda plan: plan.kind is not Kind.CONTROL, needs=_need_yardsticks, after=lambda run, _: OF_RUN, lock="shared",
     seconds=lambda run, variant: 25.0 * _count_cases(run, variant), make=_validate,
 )  # fmt: skip
 MEASURE = Stage(
@@ -269,12 +260,12 @@ MEASURE = Stage(
 )  # fmt: skip
 PROFILE = Stage(
     name="profile", about="Capture where the time of a step goes; the captures go to profiles/captures.", record=Profile,
-    applies=_is_step, needs=_need_captures, after=need_machine, lock="shared",
+    applies=_is_step, needs=_need_captures, after=lambda run, _: OF_RUN, lock="shared",
     seconds=lambda run, variant: 60.0 * _count_cases(run, variant), make=_profile,
 )  # fmt: skip
 EXPORT = Stage(
     name="export", about="Write a variant as torch.export, AOTInductor, ONNX and TensorRT; reload, compare and time each.",
-    record=Export, applies=lambda plan: bool(plan.exporters), needs=_need_captures, after=need_machine, lock="alone",
+    record=Export, applies=lambda plan: bool(plan.exporters), needs=_need_captures, after=lambda run, _: OF_RUN, lock="alone",
     seconds=lambda run, variant: 120.0 * _count_cases(run, variant), make=_export,
 )  # fmt: skip
 ANALYSE = Stage(

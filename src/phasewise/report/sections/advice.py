@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.analyse import CaseResult, Finding
+from phasewise.records.analyse import CaseResult, Finding, Ledger
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import (
@@ -109,7 +109,7 @@ def observed(one: Finding) -> str:
 
 def tell_ledger(run: Run) -> Section:
     """Every prediction beside its outcome, then how well each rule has done."""
-    ledger = run.ledger
+    ledger = run.find(Ledger)
     if ledger is None or not ledger.scores:
         return Section("ledger", "Prediction ledger", nothing("No prediction has been scored yet."))
     titles = columns("Phase", "Case", "Finding", "Basis", "#Predicted", "#Measured", "Outcome", "#Bias")
