@@ -8,8 +8,10 @@ import numpy as np
 from synthetic_plan import BASELINE, CPU, GPU, Peer, Phase, make_plan, make_row, make_story
 from synthetic_records import record_baseline, record_control, record_peer, record_phase, rounds_of
 
+from phasewise import run
 from phasewise.analyse import analyse_run
 from phasewise.records.analyse import Analysis, Ledger, Prediction, Row, VariantAnalysis
+from phasewise.records.base import find_case
 from phasewise.records.machine import Machine
 from phasewise.records.measure import Measurement, ScalePoint
 from phasewise.records.plan import (
@@ -39,21 +41,19 @@ class Run:
     analyses: dict[str, VariantAnalysis] = field(default_factory=dict)
 
     def analyse(self) -> tuple[Analysis, Ledger]:
-        return analyse_run(
-            self.run_plan,
-            self.plans,
-            self.machine,
-            self.prepared,
-            validations=self.validations,
-            measurements=self.measurements,
-            profiles=self.profiles,
-            exports={},
-            analyses=self.analyses,
-        )
+        return analyse_run(self.records())
+
+    def records(self) -> run.Run:
+        """The records in memory."""
+        of_variants = (self.plans, self.validations, self.measurements, self.profiles, self.analyses)
+        held = [record for records in of_variants for record in records.values()]
+        shared = [self.run_plan, self.machine, *([self.prepared] if self.prepared else [])]
+        return run.Run(self.run_plan.workload, self.run_plan.run, [*shared, *held])
 
     def rows(self, case: str = "main") -> dict[str, Row]:
         analysis, _ = self.analyse()
-        result = next(found for found in analysis.cases if found.case == case)
+        result = find_case(analysis, case)
+        assert result is not None
         return {row.phase or row.variant: row for row in result.rows}
 
     def verdict(self, phase: str, case: str = "main") -> Verdict:

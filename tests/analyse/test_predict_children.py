@@ -29,15 +29,10 @@ def analyse(run: Run, step: CaseProfile | None, variant: str = BASELINE) -> Vari
     record = step and Profile(
         workload="toy", run="full-h200", variant=variant, plan="0", machine=GPU.identity, commit="abc", cases=(step,)
     )
-    return analyse_variant(
-        run.plans[variant],
-        run.run_plan,
-        GPU,
-        run.prepared,
-        measurement=run.measurements.get(variant),
-        profile=record,
-        validation=run.validations.get(variant),
-    )
+    records = run.records()
+    if record is not None:
+        records.add(record)
+    return analyse_variant(records, variant)
 
 
 def only(found: VariantAnalysis) -> Prediction:

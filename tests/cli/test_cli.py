@@ -6,7 +6,6 @@ import fcntl
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -14,12 +13,12 @@ from snakemake.cli import get_argument_parser
 
 from phasewise.cli import commands, keep_bytecode
 from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
-from phasewise.cli.project import load_all
+from phasewise.graph import lock_project
 from phasewise.model.layout import Layout
-from phasewise.plan.graph import lock_project
 from phasewise.profile.turn import take_turn
 from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement
+from phasewise.run import Run
 from phasewise.store import digest_of, write, write_bytes
 from phasewise.workers.isolated import run_isolated
 from phasewise.workers.lock import lock_machine, parse_gpus, share_machine
@@ -177,9 +176,9 @@ def test_what_is_no_duration_is_refused(text):
 def test_a_job_that_would_not_fit_is_not_started(tmp_path, monkeypatch):
     monkeypatch.setenv(DEADLINE, "100")
     monkeypatch.setattr("phasewise.cli.budget.time.time", lambda: 70.0)
-    must_fit("measure 01-a", Layout(tmp_path), 20)
+    must_fit("measure 01-a", 20)
     with pytest.raises(UserError, match="may take 40 s and 30 s of the budget are left"):
-        must_fit("measure 01-a", Layout(tmp_path), 40)
+        must_fit("measure 01-a", 40)
 
 
 def test_two_runs_in_one_folder_are_kept_apart_and_a_dead_one_leaves_nothing(tmp_path):
@@ -329,7 +328,6 @@ def test_two_runs_on_one_machine_measure_one_after_the_other(tmp_path, monkeypat
 
 def test_a_record_of_another_plan_is_left_out_with_a_sentence(tmp_path, capsys):
     layout = Layout(tmp_path)
-    story = SimpleNamespace(workload="w", run="tiny-cpu", variants=[SimpleNamespace(variant="01-a")])
     folder = layout.records("w", "tiny-cpu", "01-a")
     write_bytes(b"a plan", folder / "plan.json")
     record = Measurement(
@@ -342,8 +340,8 @@ def test_a_record_of_another_plan_is_left_out_with_a_sentence(tmp_path, capsys):
         cases=(),
     )
     write(record, folder / "measure.json")
-    assert load_all(layout, story, "measure.json", Measurement) == {"01-a": record}
+    assert Run("w", "tiny-cpu", layout=layout)["01-a"].measure == record
     assert capsys.readouterr().err == ""
     write_bytes(b"another plan", folder / "plan.json")
-    assert load_all(layout, story, "measure.json", Measurement) == {}
+    assert Run("w", "tiny-cpu", layout=layout)["01-a"].measure is None
     assert "measure.json: made from another plan" in capsys.readouterr().err

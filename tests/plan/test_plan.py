@@ -10,11 +10,11 @@ import msgspec
 import pytest
 import yaml
 
+from phasewise.graph import Graph
 from phasewise.model.configuration import parse_configuration
 from phasewise.model.layout import Layout
 from phasewise.model.stack import BASELINE
 from phasewise.plan import plan_runs, write_plans
-from phasewise.plan.graph import Graph
 from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind
@@ -109,7 +109,8 @@ def test_gates_wait_for_the_baselines_alone_unless_it_is_too_slow_to_be_followed
             slow = msgspec.structs.replace(baseline, cases=(scaled,))
         graph = Graph(planned=(replace(run, variants=(slow, *others, plan)),), layout=Layout(repository))
         names = SimpleNamespace(workload=plan.workload, run=plan.run, variant=plan.variant)
-        return [Path(gate).parent.name for gate in graph.validate_inputs(names)["ancestors"]]
+        files = [Path(file) for file in graph.inputs("validate", names)]
+        return [file.parent.name for file in files if file.name == "validate.json"]
 
     assert gates_of(sampled=None, too_slow=False) == [BASELINE]
     assert gates_of(sampled=4, too_slow=False) == [BASELINE]

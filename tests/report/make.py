@@ -24,11 +24,11 @@ from phasewise.records.analyse import (
     TargetResult,
     VariantAnalysis,
 )
-from phasewise.records.base import Interval, Quantity
+from phasewise.records.base import Interval, Quantity, Record
 from phasewise.records.plan import Kind, PlannedRisk, PlannedTarget, RunPlan, StoryPhase, StoryVariant
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
-from phasewise.report.load import RunRecords, VariantRecords
+from phasewise.run import Run
 from report.make_stages import make_export, make_machine, make_plan, make_prepared, make_profile, make_validation
 
 WORKLOAD, RUN = "toy_model", "full-h200"
@@ -259,21 +259,16 @@ def make_ledger() -> Ledger:
     return Ledger(workload=WORKLOAD, run=RUN, scores=tuple(scores), rules=rules)
 
 
-def make_records() -> RunRecords:
+def make_records() -> Run:
     """The run in memory."""
-    variants = {}
+    records: list[Record] = [make_run_plan(), make_analysis(), make_ledger(), make_prepared(CASES), make_machine()]
     for variant, *_, (status, _, _), _, ms in STORY:
-        ran = ms is not None
-        variants[variant] = VariantRecords(
-            variant,
-            plan=make_plan(variant),
-            validation=make_validation(variant, status, CASES),
-            profile=make_profile(variant, ms * 1e-3, CASES) if ms is not None else None,
-            export=make_export(variant, CASES[0]) if variant == STACK else None,
-            analysis=make_variant_analysis(variant) if ran else None,
-            measured=ran,
-        )
-    return RunRecords(
-        workload=WORKLOAD, run=RUN, plan=make_run_plan(), analysis=make_analysis(), ledger=make_ledger(),
-        prepared=make_prepared(CASES), machine=make_machine(), variants=variants,
-    )  # fmt: skip
+        records += [make_plan(variant), make_validation(variant, status, CASES)]
+        if ms is not None:
+            records += [make_profile(variant, ms * 1e-3, CASES), make_variant_analysis(variant)]
+    return Run(WORKLOAD, RUN, [*records, make_export(STACK, CASES[0])])
+
+
+def change(run: Run, *records: Record, without: tuple[type[Record], ...] = ()) -> Run:
+    """The same run with these records in place of its own, and without all of some kinds."""
+    return Run(run.workload, run.name, [*(one for one in run.held if not isinstance(one, without)), *records])

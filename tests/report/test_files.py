@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -14,29 +13,22 @@ from phasewise import store
 from phasewise.model.layout import Layout
 from phasewise.records.errors import UserError
 from phasewise.report import render_index, render_run, require_chart_packages
-from phasewise.report.load import RunRecords, read_run
-from report.make import RUN, WORKLOAD, make_records
+from phasewise.report.rows import find_machine
+from phasewise.run import Run
+from report.make import RUN, WORKLOAD, change, make_records
 from report.make_less import make_small_records
 from report.reading import read_html
 
 SUMMARY = f'{{"schema": 1, "workload": "{WORKLOAD}", "run": "{RUN}", "cases": []}}\n'.encode()
 
 
-def write_run(root: Path, records: RunRecords | None = None) -> Path:
+def write_run(root: Path, run: Run | None = None) -> Path:
     """All records of a synthetic run, where the stages put them."""
-    records, layout = records or make_small_records(), Layout(root)
+    run, layout = run or make_small_records(), Layout(root)
+    there = Run(WORKLOAD, RUN, [run.plan], layout=layout)
+    for record in run.held:
+        store.write(record, there.path(type(record), getattr(record, "variant", "")))
     folder = layout.run(WORKLOAD, RUN)
-    for name in ("plan", "ledger"):
-        store.write(getattr(records, name), folder / f"{name}.json")
-    store.write(records.analysis, folder / "analyse.json")
-    store.write(records.prepared, folder / "prepare.json")
-    store.write(records.machine, layout.machine("h200"))
-    for variant, held in records.variants.items():
-        for name, record in (
-            ("plan", held.plan), ("validate", held.validation), ("profile", held.profile), ("export", held.export), ("analyse", held.analysis),
-        ):  # fmt: skip
-            if record is not None:
-                store.write(record, folder / variant / f"{name}.json")
     store.write_bytes(SUMMARY, folder / "summary.json")
     return layout.report(WORKLOAD, RUN)
 
@@ -61,11 +53,11 @@ def root(rendered: Path, tmp_path: Path) -> Path:
 def test_a_run_is_told_with_the_machine_that_it_was_judged_on(tmp_path: Path) -> None:
     records = make_small_records()
     here = msgspec.structs.replace(records.machine, gpus=2, cores=32)
-    write_run(tmp_path, replace(records, analysis=msgspec.structs.replace(records.analysis, machine=here)))
-    assert read_run(tmp_path, WORKLOAD, RUN).machine == here
+    write_run(tmp_path, change(records, msgspec.structs.replace(records.analysis, machine=here)))
+    assert find_machine(Run(WORKLOAD, RUN, layout=Layout(tmp_path))) == here
     # judged before that was kept
     write_run(tmp_path, records)
-    assert read_run(tmp_path, WORKLOAD, RUN).machine == records.machine
+    assert find_machine(Run(WORKLOAD, RUN, layout=Layout(tmp_path))) == records.machine
 
 
 def test_pages_figures_summary_and_the_shared_script_are_written(rendered: Path) -> None:

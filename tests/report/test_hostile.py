@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from enum import Enum
 from typing import Any
 
@@ -18,8 +17,8 @@ from phasewise.report.blocks import Page, figures_of
 from phasewise.report.charts import draw_svg
 from phasewise.report.content import make_pages
 from phasewise.report.format import clean
-from phasewise.report.load import RunRecords, VariantRecords
 from phasewise.report.markdown import render_markdown
+from phasewise.run import Run
 from report.make import make_records
 from report.make_less import make_small_records
 from report.reading import as_html, read_html, read_markdown, seen
@@ -51,8 +50,9 @@ def poison(value: Any, everything: bool, owner: str = "", field: str = "") -> An
         kind = type(value).__name__
         changed = {name: poison(getattr(value, name), everything, kind, name) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **changed)
-    if isinstance(value, RunRecords | VariantRecords):
-        return replace(value, **{one.name: poison(getattr(value, one.name), everything) for one in fields(value)})
+    if isinstance(value, Run):
+        names = (poison(name, everything) for name in (value.workload, value.name))
+        return Run(*names, [poison(record, everything) for record in value.held])
     if isinstance(value, tuple):
         return tuple(poison(one, everything, owner, field) for one in value)
     if isinstance(value, dict):
@@ -69,9 +69,9 @@ def texts(value: Any, owner: str = "", field: str = "") -> Iterator[tuple[str, s
     elif isinstance(value, Record):
         for name in value.__struct_fields__:
             yield from texts(getattr(value, name), type(value).__name__, name)
-    elif isinstance(value, RunRecords | VariantRecords):
-        for one in fields(value):
-            yield from texts(getattr(value, one.name), type(value).__name__, one.name)
+    elif isinstance(value, Run):
+        for one in (value.workload, value.name, *value.held):
+            yield from texts(one, "Run")
     elif isinstance(value, tuple):
         for one in value:
             yield from texts(one, owner, field)

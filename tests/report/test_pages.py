@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import replace
 
 import msgspec
 import pytest
 
+from phasewise.records.analyse import Analysis, Ledger, VariantAnalysis
+from phasewise.records.base import Record
+from phasewise.records.export import Export
+from phasewise.records.machine import Machine
+from phasewise.records.plan import RunPlan, VariantPlan
+from phasewise.records.prepare import Prepared
+from phasewise.records.profile import Profile
+from phasewise.records.validate import Validation
 from phasewise.records.verdict import Reason, Status, Verdict
 from phasewise.report.blocks import Page, figures_of
 from phasewise.report.content import make_pages
-from phasewise.report.load import RunRecords
 from phasewise.report.markdown import render_markdown
-from report.make import RUN, STACK, WORKLOAD, limit_end, make_records
+from phasewise.run import Run
+from report.make import RUN, STACK, WORKLOAD, change, limit_end, make_records
 from report.make_less import stripped
 from report.reading import as_html, read_html, read_markdown
 
@@ -22,6 +29,8 @@ ORDER = [
     "headline", "alarms", "roadmap", "summary", "criteria", "risks", "time", "findings", "ledger", "validation", "peers", "control",
     "exports", "considered", "environment", "reproduce",
 ]  # fmt: skip
+
+OF_VARIANTS = (VariantPlan, Validation, Profile, Export, VariantAnalysis)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +50,7 @@ def test_a_run_has_an_index_a_page_a_part_and_one_for_the_rest(pages: dict[str, 
 def test_the_floor_of_a_step_is_not_that_of_a_baseline_timed_by_the_item() -> None:
     records = make_records()
     cases = tuple(msgspec.structs.replace(case, floor_s=1.4e-12) for case in records.analysis.cases)
-    per_item = replace(records, analysis=msgspec.structs.replace(records.analysis, cases=cases))
+    per_item = change(records, msgspec.structs.replace(records.analysis, cases=cases))
     text = render_markdown(make_pages(per_item)[0])
     assert text.count("Floor of one step at the measured peaks (memory traffic): 600\u00a0µs.") == len(cases)
 
@@ -78,8 +87,8 @@ def test_a_headline_that_is_no_claim_is_not_green_and_says_so_wherever_it_stands
     records = make_records()
     assert records.analysis is not None
     below = {"stack_status": Status.INCONCLUSIVE, "stack_reason": Reason.BELOW_FLOOR}
-    cases = tuple(msgspec.structs.replace(case, **below, rows=limit_end(case, 3.618)) for case in records.cases)
-    changed = replace(records, analysis=msgspec.structs.replace(records.analysis, cases=cases))
+    cases = tuple(msgspec.structs.replace(case, **below, rows=limit_end(case, 3.618)) for case in records.results)
+    changed = change(records, msgspec.structs.replace(records.analysis, cases=cases))
     before, text = (as_html(make_pages(one)[0]) for one in (records, changed))
     assert '<span class="figure-value tone-good">' in before and "not a claim" not in before.lower()
     assert '<span class="figure-value tone-warn">' in text
@@ -111,7 +120,7 @@ def test_the_summary_has_the_columns_that_were_asked_for(documents: dict[str, st
     assert [title for title in titles if title in wanted] == wanted
 
 
-def leave_out(records: RunRecords, phase: str, cases: int) -> RunRecords:
+def leave_out(records: Run, phase: str, cases: int) -> Run:
     """The same run, with a phase that is not for the first so many cases."""
     assert records.analysis is not None
     apart = Verdict(status=Status.SKIPPED, reason=Reason.CASE_NOT_CHOSEN)
@@ -123,7 +132,7 @@ def leave_out(records: RunRecords, phase: str, cases: int) -> RunRecords:
         for case in records.analysis.cases[:cases]
     )
     rest = records.analysis.cases[cases:]
-    return replace(records, analysis=msgspec.structs.replace(records.analysis, cases=(*changed, *rest)))
+    return change(records, msgspec.structs.replace(records.analysis, cases=(*changed, *rest)))
 
 
 def test_a_phase_that_is_not_for_a_case_is_named_below_its_table() -> None:
@@ -138,10 +147,10 @@ def test_a_phase_that_is_not_for_a_case_is_named_below_its_table() -> None:
 @pytest.mark.parametrize(("left_out", "case"), [(0, 0), (1, 1), (2, 0)])
 def test_a_phase_is_told_at_a_glance_in_the_first_case_that_it_is_for(left_out: int, case: int) -> None:
     records = leave_out(make_records(), "channels-last", left_out)
-    assert len(records.cases) == 2
+    assert len(records.results) == 2
     page = next(page for page in make_pages(records) if page.name == "week-1")
     row = next(line for line in render_markdown(page).splitlines() if line.startswith("| [`03-channels-last`]"))
-    assert row.split(" | ")[1] == f"`{records.cases[case].case}`"
+    assert row.split(" | ")[1] == f"`{records.results[case].case}`"
     assert ("Skipped" in row) == (left_out == 2)
 
 
@@ -227,28 +236,27 @@ def test_a_run_of_nothing_but_a_baseline_renders() -> None:
         )
         for case in records.analysis.cases[:1]
     )
-    alone = replace(
-        records,
-        plan=msgspec.structs.replace(records.plan, phases=(), parts=(), variants=records.plan.variants[:1]),
-        analysis=msgspec.structs.replace(records.analysis, cases=cases, targets=(), risks=(), next_steps=(), alarms=()),
-        ledger=None,
-        variants={"00-baseline": records.of("00-baseline")},
-    )
-    (page,) = make_pages(alone)
+    alone = [
+        msgspec.structs.replace(records.plan, phases=(), parts=(), variants=records.plan.variants[:1]),
+        msgspec.structs.replace(records.analysis, cases=cases, targets=(), risks=(), next_steps=(), alarms=()),
+        records.machine,
+        *(one for one in records.held if getattr(one, "variant", "") == "00-baseline"),
+    ]
+    (page,) = make_pages(Run(WORKLOAD, RUN, alone))
     assert "No alarms" in as_html(page) and "No speed-up over the baseline is on record" in as_html(page)
 
 
 @pytest.mark.parametrize(
-    "missing", ["plan", "analysis", "ledger", "prepared", "machine", "variants", "optional", "everything"]
+    "missing", [RunPlan, Analysis, Ledger, Prepared, Machine, "variants", "optional", "everything"]
 )
-def test_missing_records_are_holes_and_never_a_crash(missing: str) -> None:
+def test_missing_records_are_holes_and_never_a_crash(missing: type[Record] | str) -> None:
     records = make_records()
     if missing == "everything":
-        records = RunRecords(workload=WORKLOAD, run=RUN)
+        records = Run(WORKLOAD, RUN)
     elif missing == "optional":
         records = stripped(records)
     else:
-        records = replace(records, **{missing: {} if missing == "variants" else None})
+        records = change(records, without=OF_VARIANTS if missing == "variants" else (missing,))
     pages = make_pages(records)
     assert [section.id for section in pages[0].sections] == ORDER
     for page in pages:
@@ -257,7 +265,7 @@ def test_missing_records_are_holes_and_never_a_crash(missing: str) -> None:
 
 
 def test_a_plan_without_results_shows_the_road_ahead() -> None:
-    (index, *_) = make_pages(replace(make_records(), analysis=None))
+    (index, *_) = make_pages(change(make_records(), without=(Analysis,)))
     assert [figure.name for section in index.sections for figure in figures_of(section.blocks)][:1] == ["roadmap"]
     assert "Success criteria, not judged yet" in render_markdown(index)
 

@@ -1,6 +1,6 @@
 rule analyse_variant:
     input:
-        unpack(GRAPH.analyse_variant_inputs),
+        lambda wildcards: GRAPH.inputs("analyse", wildcards),
     output:
         f"{RECORDS}/{{variant}}/analyse.json",
     log:
@@ -12,7 +12,7 @@ rule analyse_variant:
 
 rule analyse:
     input:
-        unpack(GRAPH.analyse_inputs),
+        GRAPH.analyse_inputs,
     output:
         f"{RECORDS}/analyse.json",
         f"{RECORDS}/ledger.json",

@@ -1,10 +1,10 @@
 # The plan is made while this file is read: without torch, and written only where its content changed.
 from snakemake.exceptions import WorkflowError
 
+from phasewise.graph import Graph, lock_project
 from phasewise.model.configuration import parse_configuration
 from phasewise.model.layout import Layout
 from phasewise.plan import find_machine, plan_runs, write_plans
-from phasewise.plan.graph import Graph, lock_project
 from phasewise.records.errors import UserError
 from phasewise.workers.forkserver import SERVER, start_fork_server
 from phasewise.store import write_if_changed

@@ -1,6 +1,6 @@
 rule export:
     input:
-        unpack(GRAPH.export_inputs),
+        lambda wildcards: GRAPH.inputs("export", wildcards),
     output:
         f"{RECORDS}/{{variant}}/export.json",
     log:

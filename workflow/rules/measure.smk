@@ -1,6 +1,6 @@
 rule measure:
     input:
-        unpack(GRAPH.measure_inputs),
+        lambda wildcards: GRAPH.inputs("measure", wildcards),
     output:
         f"{RECORDS}/{{variant}}/measure.json",
     log:

@@ -16,7 +16,7 @@ rule machine:
 
 rule prepare:
     input:
-        f"{RECORDS}/prepare.plan.json",
+        lambda wildcards: GRAPH.inputs("prepare", wildcards),
     output:
         f"{RECORDS}/prepare.json",
     log:

@@ -1,6 +1,6 @@
 rule profile:
     input:
-        unpack(GRAPH.profile_inputs),
+        lambda wildcards: GRAPH.inputs("profile", wildcards),
     output:
         f"{RECORDS}/{{variant}}/profile.json",
     log:

@@ -1,6 +1,6 @@
 rule report:
     input:
-        unpack(GRAPH.report_inputs),
+        GRAPH.report_inputs,
     output:
         page=report(
             "reports/{workload}/{run}/index.html",

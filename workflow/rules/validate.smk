@@ -1,6 +1,6 @@
 rule validate:
     input:
-        unpack(GRAPH.validate_inputs),
+        lambda wildcards: GRAPH.inputs("validate", wildcards),
     output:
         f"{RECORDS}/{{variant}}/validate.json",
     log:

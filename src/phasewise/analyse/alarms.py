@@ -5,47 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from phasewise.analyse.compare import Key
-from phasewise.analyse.shelf import Shelf
 from phasewise.records.analyse import CaseResult, TargetResult
+from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind
+from phasewise.records.profile import Profile
+from phasewise.records.validate import Validation
 from phasewise.records.verdict import Level, Reason, Status, Verdict
+from phasewise.run import Run
 
 LOST = frozenset({Status.SLOWER, Status.INVALID, Status.FAILED})
 
 
 def raise_alarms(
-    shelf: Shelf, verdicts: Mapping[Key, Verdict], cases: Sequence[CaseResult], targets: Sequence[TargetResult]
+    run: Run, verdicts: Mapping[Key, Verdict], cases: Sequence[CaseResult], targets: Sequence[TargetResult]
 ) -> tuple[str, ...]:
     """One sentence each, the gravest first."""
     sentences = [
-        *_gates(shelf, verdicts),
-        *_kept(shelf, verdicts),
-        *_machines(shelf),
-        *_holes(shelf),
+        *_gates(run, verdicts),
+        *_kept(run, verdicts),
+        *_machines(run),
+        *_holes(run),
         *_controls(cases),
-        *_because(shelf, verdicts),
-        *_unsettled(shelf, targets),
+        *_because(run, verdicts),
+        *_unsettled(run, targets),
     ]
     return tuple(dict.fromkeys(sentences))
 
 
-def _gates(shelf: Shelf, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
+def _gates(run: Run, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
     for (case, variant), verdict in verdicts.items():
         if verdict.reason is Reason.ALARM_NOT_REFUSED:
             yield f"{variant} in {case}: the gate had to refuse it and did not; tighten the tolerance or drop must='INVALID'."
         # a baseline that only lacks what a phase gives it is the story, not an alarm
         is_cured = any(other.status is Status.ENABLED for (where, _), other in verdicts.items() if where == case)
         if (
-            shelf.row(variant).kind is Kind.BASELINE
+            run.rows[variant].kind is Kind.BASELINE
             and verdict.status in (Status.INVALID, Status.FAILED)
             and not is_cured
         ):
             yield f"{variant} in {case}: the baseline is {verdict.status} ({verdict.reason}): {verdict.detail}"
 
 
-def _kept(shelf: Shelf, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
+def _kept(run: Run, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
     for (case, variant), verdict in verdicts.items():
-        row = shelf.row(variant)
+        row = run.rows[variant]
         if row.kind is not Kind.PHASE or not row.kept:
             continue
         if verdict.status in LOST:
@@ -55,16 +58,16 @@ def _kept(shelf: Shelf, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
             yield f"{row.phase} is kept and changes nothing in {case} (within 1 %); keep it only if others need it."
 
 
-def _machines(shelf: Shelf) -> Iterable[str]:
-    here = shelf.machine.identity
-    timed = {record.machine for record in (*shelf.measurements.values(), *shelf.profiles.values())}
+def _machines(run: Run) -> Iterable[str]:
+    here = run.machine.identity
+    timed = {record.machine for record in (*run.find_all(Measurement).values(), *run.find_all(Profile).values())}
     # a gate takes no times: beside another number of cores it says the same
-    gates = {record.machine for record in shelf.validations.values() if _gpu(record.machine) != _gpu(here)}
+    gates = {record.machine for record in run.find_all(Validation).values() if _gpu(record.machine) != _gpu(here)}
     names = [here, *sorted((timed | gates) - {here})]
     if len(names) > 1:
         yield (
             f"records come from {len(names)} machines ({'; '.join(f'[{name}]' for name in names)}); "
-            f"only those of [{shelf.machine.identity}] are compared."
+            f"only those of [{run.machine.identity}] are compared."
         )
 
 
@@ -73,25 +76,24 @@ def _gpu(identity: str) -> str:
     return identity.rpartition("; ")[0]
 
 
-def find_machines(shelf: Shelf) -> tuple[str, ...]:
+def find_machines(run: Run) -> tuple[str, ...]:
     """Identities that the records name, the run's own first."""
-    found = {record.machine for record in shelf.measurements.values()}
-    found |= {record.machine for record in shelf.profiles.values()}
-    found |= {record.machine for record in shelf.validations.values()}
-    return tuple(dict.fromkeys([shelf.machine.identity, *sorted(found)]))
+    kinds = (Measurement, Profile, Validation)
+    found = {record.machine for kind in kinds for record in run.find_all(kind).values()}
+    return tuple(dict.fromkeys([run.machine.identity, *sorted(found)]))
 
 
-def _holes(shelf: Shelf) -> Iterable[str]:
-    for row in shelf.run_plan.variants:
+def _holes(run: Run) -> Iterable[str]:
+    for row in run.plan.variants:
         if row.skip:
             continue
-        missing = [] if row.kind is Kind.CONTROL or row.variant in shelf.validations else ["validation"]
-        if not row.untimed and row.variant not in shelf.measurements:
+        missing = [] if row.kind is Kind.CONTROL or run[row.variant].validation is not None else ["validation"]
+        if not row.untimed and run[row.variant].measure is None:
             missing.append("measurement")
         if missing:
             yield f"{row.variant}: no {' and no '.join(missing)} record; run the graph again, or phasewise retry."
         for case in row.cases:
-            measured = shelf.measurement(row.variant, case)
+            measured = run[row.variant].measured(case)
             for arm in measured.arms if measured is not None else ():
                 if arm.failure is not None and arm.arm != "variant" and arm.failure.reason is Reason.TIMEOUT:
                     yield f"{row.variant} in {case}: {arm.variant} beside it died ({arm.failure.reason}): {arm.failure.message}"
@@ -110,22 +112,22 @@ def _controls(cases: Sequence[CaseResult]) -> Iterable[str]:
             yield f"{case.case} has no A/A control: only effects over 10 % are claimed."
 
 
-def _because(shelf: Shelf, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
+def _because(run: Run, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
     """Phases whose reason the parent's profile does not show."""
-    for phase in shelf.run_plan.phases:
+    for phase in run.plan.phases:
         if phase.because_is_idea or not phase.because:
             continue
         for case in phase.cases:
             if verdicts[(case, phase.variant)].status is Status.SKIPPED:
                 continue
-            parent = shelf.parent(phase.variant, case)
-            analysis = shelf.analysis(parent, case) if parent is not None else None
+            parent = run[phase.variant].parent(case)
+            analysis = run[parent].analysed(case) if parent is not None else None
             found = next((f for f in analysis.findings if f.finding == phase.because), None) if analysis else None
             if found is not None and found.outcome == "absent":
                 yield f"{phase.phase} says it answers {phase.because}, which the profile of {parent} in {case} does not show."
 
 
-def _unsettled(shelf: Shelf, targets: Sequence[TargetResult]) -> Iterable[str]:
-    for planned, target in zip(shelf.run_plan.targets, targets, strict=True):
-        if target.level is Level.NONE and planned.size in ("", shelf.run_plan.size):
+def _unsettled(run: Run, targets: Sequence[TargetResult]) -> Iterable[str]:
+    for planned, target in zip(run.plan.targets, targets, strict=True):
+        if target.level is Level.NONE and planned.size in ("", run.plan.size):
             yield f"target '{target.name}' has no value: {target.reason}."

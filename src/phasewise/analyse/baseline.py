@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from phasewise.analyse.compare import Comparison, Estimates, Key, chain
 from phasewise.analyse.scale import PerItem, find_scale
-from phasewise.analyse.shelf import Shelf, find_parent_arm
+from phasewise.model.ratios import find_parent_arm
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
+from phasewise.run import Run
 from phasewise.stats import RatioEstimate
 from phasewise.stats.ratio import make_estimate, satterthwaite
 
@@ -39,7 +40,7 @@ def over_extrapolated(per_item: PerItem, step: RatioEstimate, items: float) -> R
     )
 
 
-def over_parent(shelf: Shelf, estimates: Estimates, key: Key) -> RatioEstimate | Failure | None:
+def over_parent(run: Run, estimates: Estimates, key: Key) -> RatioEstimate | Failure | None:
     """The ratio to what the variant was measured beside; per item to an extrapolated baseline where that is its parent.
 
     A Failure says why a baseline can't be extrapolated.
@@ -48,13 +49,13 @@ def over_parent(shelf: Shelf, estimates: Estimates, key: Key) -> RatioEstimate |
     if found is not None:
         return found.ratio
     case, variant = key
-    arm, measured = shelf.own_arm(variant, case), shelf.measurement(variant, case)
-    if measured is None or arm is None or key not in estimates.times or variant == shelf.baseline:
+    arm, measured = run[variant].arm(case), run[variant].measured(case)
+    if measured is None or arm is None or key not in estimates.times or variant == run.baseline:
         return None
     # beside a valid ancestor that only failed to run there is nothing to extrapolate
     if find_parent_arm(measured) is not None:
         return None
-    per_item = find_scale(shelf, variant, case)
+    per_item = find_scale(run, variant, case)
     if per_item is None:
         return None
     if not per_item.is_linear:
@@ -63,7 +64,7 @@ def over_parent(shelf: Shelf, estimates: Estimates, key: Key) -> RatioEstimate |
 
 
 def over_baseline(
-    shelf: Shelf, estimates: Estimates, key: Key, verdicts: Mapping[Key, Verdict | None]
+    run: Run, estimates: Estimates, key: Key, verdicts: Mapping[Key, Verdict | None]
 ) -> OverBaseline | None:
     """The speed-up over the baseline; None where a link is missing, could not run, or is on another machine.
 
@@ -72,7 +73,7 @@ def over_baseline(
     links: list[Comparison] = []
     case, variant = key
     seen: set[str] = set()
-    root = verdicts.get((case, shelf.baseline))
+    root = verdicts.get((case, run.baseline))
     # no speed is told against numbers that are wrong
     if root is not None and root.status is Status.INVALID:
         return None
@@ -82,15 +83,15 @@ def over_baseline(
             return None
         direct = estimates.over_baseline.get((case, variant))
         found = estimates.comparisons.get((case, variant))
-        if direct is None and found is not None and found.against == shelf.baseline:
+        if direct is None and found is not None and found.against == run.baseline:
             direct = found
         if direct is not None:
             links.append(direct)
             return OverBaseline(comparison=chain(links), chained=len(links) > 1)
-        ratio = over_parent(shelf, estimates, (case, variant))
+        ratio = over_parent(run, estimates, (case, variant))
         if not isinstance(ratio, RatioEstimate):
             return None
-        links.append(found or Comparison(against=shelf.baseline, ratio=ratio))
+        links.append(found or Comparison(against=run.baseline, ratio=ratio))
         if found is None:
             return OverBaseline(comparison=chain(links), chained=True)
         variant = found.against

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phasewise.analyse.samples import Sets, neighbour_effect, step_logs
-from phasewise.analyse.shelf import Shelf
 from phasewise.model.ratios import (
     FIXED,
     cycle_log_ratios,
@@ -18,8 +17,9 @@ from phasewise.model.ratios import (
     stop_rules,
 )
 from phasewise.records.base import Interval
-from phasewise.records.measure import Arm, CaseMeasurement
+from phasewise.records.measure import Arm, CaseMeasurement, Measurement
 from phasewise.records.plan import Kind
+from phasewise.run import Run
 from phasewise.stats import (
     BetweenVariance,
     Modes,
@@ -68,13 +68,13 @@ class Estimates:
     times: Mapping[Key, RatioEstimate]
 
 
-def estimate_all(shelf: Shelf) -> Estimates:
+def estimate_all(run: Run) -> Estimates:
     """Estimate ratios and times of all measurements that were made on this machine."""
     measured = {
         (case.case, variant): case
-        for variant, record in shelf.measurements.items()
+        for variant, record in run.find_all(Measurement).items()
         for case in record.cases
-        if shelf.is_here(variant) and case.rounds
+        if run[variant].is_here and case.rounds
     }
     pairs = {
         key: pair for key, case in measured.items() if (pair := _pair(case, "parent", "twin", "baseline")) is not None
@@ -83,8 +83,8 @@ def estimate_all(shelf: Shelf) -> Estimates:
     times = {key: step_logs(case, "variant") for key, case in measured.items()}
     times = {key: sets for key, sets in times.items() if sets}
     time_levels = [measure_level(sets) for sets in times.values()]
-    rules = {key: _rules(shelf, key[1], case) for key, case in measured.items()}
-    timed = {key: case for key, case in measured.items() if shelf.row(key[1]).kind is not Kind.CONTROL}
+    rules = {key: _rules(run, key[1], case) for key, case in measured.items()}
+    timed = {key: case for key, case in measured.items() if run.rows[key[1]].kind is not Kind.CONTROL}
     beside = {key: pair for key, case in timed.items() if (pair := _pair(case, "baseline")) is not None}
     comparisons, over_baseline = (
         {
@@ -148,9 +148,9 @@ def to_interval(ratio: RatioEstimate | None) -> Interval | None:
     return Interval(estimate=ratio.estimate, low=ratio.low, high=ratio.high)
 
 
-def _rules(shelf: Shelf, variant: str, case: CaseMeasurement) -> StopRules | None:
+def _rules(run: Run, variant: str, case: CaseMeasurement) -> StopRules | None:
     """The stopping rules that the rounds were taken under, which the interval pays for; None where nothing could stop early."""
-    plan = shelf.plans.get(variant)
+    plan = run[variant].plan
     return None if plan is None or case.stopped in FIXED else stop_rules(plan.budget)
 
 

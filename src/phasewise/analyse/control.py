@@ -7,21 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
-from phasewise.analyse.shelf import Shelf
 from phasewise.records.analyse import Control
 from phasewise.records.plan import Kind
+from phasewise.run import Run
 from phasewise.stats import Chances, aa_floor, adjust_chances, decide_status, noise_limit
 
 
-def set_limits(shelf: Shelf, estimates: Estimates) -> Estimates:
+def set_limits(run: Run, estimates: Estimates) -> Estimates:
     """The estimates with the noise limit of each comparison, from the controls of its case."""
     controls = {
         case: [
-            (found.noise, found.ratio)
-            for found in _controls(shelf, estimates, case).values()
-            if found.noise is not None
+            (found.noise, found.ratio) for found in _controls(run, estimates, case).values() if found.noise is not None
         ]
-        for case in shelf.run_plan.cases
+        for case in run.plan.cases
     }
 
     def limited(found: Mapping[Key, Comparison]) -> dict[Key, Comparison]:
@@ -37,27 +35,27 @@ def set_limits(shelf: Shelf, estimates: Estimates) -> Estimates:
     )
 
 
-def tell_controls(shelf: Shelf, estimates: Estimates, case: str) -> tuple[Control | None, Control | None]:
+def tell_controls(run: Run, estimates: Estimates, case: str) -> tuple[Control | None, Control | None]:
     """The control of the last kept variant and that of the baseline; where the two are one, only the first."""
-    adjusted = _adjust(shelf, estimates)
-    told = [(name, _tell(found, adjusted[case, name])) for name, found in _controls(shelf, estimates, case).items()]
+    adjusted = _adjust(run, estimates)
+    told = [(name, _tell(found, adjusted[case, name])) for name, found in _controls(run, estimates, case).items()]
     first = next((control for name, control in told if name == "aa"), None)
     second = next((control for name, control in told if name != "aa"), None)
     return first, second
 
 
-def _adjust(shelf: Shelf, estimates: Estimates) -> dict[Key, Chances]:
+def _adjust(run: Run, estimates: Estimates) -> dict[Key, Chances]:
     """The controls of a run are one family: many cases must not raise a false alarm more often than one does."""
     found = {
         (case, name): control.ratio
-        for case in shelf.run_plan.cases
-        for name, control in _controls(shelf, estimates, case).items()
+        for case in run.plan.cases
+        for name, control in _controls(run, estimates, case).items()
     }
     return dict(zip(found, adjust_chances([list(found.values())])[0], strict=True))
 
 
-def _controls(shelf: Shelf, estimates: Estimates, case: str) -> Mapping[str, Comparison]:
-    rows = shelf.rows_in(case, Kind.CONTROL)
+def _controls(run: Run, estimates: Estimates, case: str) -> Mapping[str, Comparison]:
+    rows = run.rows_in(case, Kind.CONTROL)
     found = {row.variant: estimates.comparisons.get((case, row.variant)) for row in rows}
     return {variant: comparison for variant, comparison in found.items() if comparison is not None}
 

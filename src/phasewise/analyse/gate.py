@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from phasewise.analyse.shelf import Shelf
 from phasewise.model.refusals import find_refusal
+from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind
 from phasewise.records.validate import CaseValidation, Outcome
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
+from phasewise.run import Run
 
 # reasons for which nothing was tried; the others are failures
 NOT_TRIED = frozenset(
@@ -29,22 +30,22 @@ REFUSED = frozenset(
 CANNOT_RUN = frozenset({Reason.OUT_OF_MEMORY, Reason.CRASH})
 
 
-def judge_gate(shelf: Shelf, variant: str, case: str) -> Verdict | None:
+def judge_gate(run: Run, variant: str, case: str) -> Verdict | None:
     """The verdict of a variant whose speed is not to be told; None if it is."""
-    row = shelf.row(variant)
-    phase = shelf.phase(variant)
+    row = run.rows[variant]
+    phase = run.phases.get(variant)
     if case not in row.cases:
         return Verdict(status=Status.SKIPPED, reason=Reason.CASE_NOT_CHOSEN, detail=f"it does not apply to {case}")
     if row.skip:
         return Verdict(status=Status.SKIPPED, reason=Reason.NEEDS, detail=row.skip)
     # controls stand on a variant that has a gate of its own
     if row.kind is not Kind.CONTROL:
-        verdict = _judge_validation(shelf.validation(variant, case), row.kind, phase.must if phase else None)
+        verdict = _judge_validation(run[variant].gate(case), row.kind, phase.must if phase else None)
         if verdict is not None:
             return verdict
     if row.untimed:
         return Verdict(status=Status.SKIPPED, reason=Reason.NEEDS, detail=row.untimed)
-    return _judge_measurement(shelf, variant, case)
+    return _judge_measurement(run, variant, case)
 
 
 def judge_failure(failure: Failure) -> Verdict:
@@ -81,13 +82,13 @@ def _judge_validation(found: CaseValidation | None, kind: Kind, must: str | None
     return None
 
 
-def _judge_measurement(shelf: Shelf, variant: str, case: str) -> Verdict | None:
-    found = shelf.measurement(variant, case)
+def _judge_measurement(run: Run, variant: str, case: str) -> Verdict | None:
+    found = run[variant].measured(case)
     if found is None:
         return Verdict(status=Status.SKIPPED, reason=Reason.NOT_MEASURED, detail="there is no measurement record")
     if found.skipped is not None:
         return judge_failure(found.skipped)
-    arm = shelf.own_arm(variant, case)
+    arm = run[variant].arm(case)
     if arm is not None and arm.failure is not None:
         return judge_failure(arm.failure)
     if (refusal := find_refusal(found)) is not None:
@@ -95,7 +96,7 @@ def _judge_measurement(shelf: Shelf, variant: str, case: str) -> Verdict | None:
     if arm is not None and arm.outputs_held is False:
         detail = "outputs checked again after timing no longer agree with the reference"
         return Verdict(status=Status.INVALID, reason=Reason.RED_GATE, detail=detail)
-    if not shelf.is_here(variant):
-        detail = f"measured on {shelf.measurements[variant].machine}, this run belongs to {shelf.machine.identity}"
+    if not run[variant].is_here:
+        detail = f"measured on {run.need(Measurement, variant).machine}, this run belongs to {run.machine.identity}"
         return Verdict(status=Status.INCONCLUSIVE, reason=Reason.OTHER_MACHINE, detail=detail)
     return None

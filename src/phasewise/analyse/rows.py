@@ -10,7 +10,6 @@ from phasewise.analyse.floor import floor_fraction
 from phasewise.analyse.measures import cold_start, energy_per_item, step_time, steps_to_pay, worst_error
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.samples import median_device_s
-from phasewise.analyse.shelf import Shelf
 from phasewise.analyse.verdicts import step_floor
 from phasewise.model.ratios import dropped_share, kept_rounds
 from phasewise.records.analyse import PeerRow, Prediction, Row
@@ -18,6 +17,7 @@ from phasewise.records.base import Interval, Scalar
 from phasewise.records.plan import StoryVariant
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Status, Verdict
+from phasewise.run import Run
 from phasewise.stats import p50, p99
 
 # statuses for which no time is told: on a red gate a speed means nothing
@@ -28,7 +28,7 @@ UNTOLD = frozenset({Status.INVALID, Status.FAILED, Status.SKIPPED})
 class Told:
     """What rows are made from."""
 
-    shelf: Shelf
+    run: Run
     estimates: Estimates
     verdicts: Mapping[Key, Verdict]
     predictions: Mapping[Key, Prediction]
@@ -38,19 +38,19 @@ class Told:
 
 def make_row(told: Told, row: StoryVariant, case: str) -> Row:
     """One variant in one case."""
-    shelf, key = told.shelf, (case, row.variant)
+    run, key = told.run, (case, row.variant)
     verdict = told.verdicts[key]
-    phase = shelf.phase(row.variant)
-    gate, measured, arm = shelf.validation(row.variant, case), shelf.measurement(row.variant, case), None
-    planned = shelf.planned(row.variant, case)
-    if verdict.status not in UNTOLD and shelf.is_here(row.variant):
-        arm = shelf.own_arm(row.variant, case)
-    step = step_time(shelf, told.estimates, key) if verdict.status not in UNTOLD else None
-    floor = step_floor(shelf, row.variant, case)
+    phase = run.phases.get(row.variant)
+    gate, measured, arm = run[row.variant].gate(case), run[row.variant].measured(case), None
+    planned = run[row.variant].planned(case)
+    if verdict.status not in UNTOLD and run[row.variant].is_here:
+        arm = run[row.variant].arm(case)
+    step = step_time(run, told.estimates, key) if verdict.status not in UNTOLD else None
+    floor = step_floor(run, row.variant, case)
     energy = energy_per_item(arm)
     worst, relative = worst_error(gate)
     parent = _parent(told, row.variant, case)
-    items = arm.items if arm is not None else _items(shelf, case)
+    items = arm.items if arm is not None else _items(run, case)
     samples = [seconds for seconds in arm.step_s if seconds > 0.0] if arm is not None else []
     ratio = told.estimates.comparisons.get(key)
     return Row(
@@ -61,7 +61,7 @@ def make_row(told: Told, row: StoryVariant, case: str) -> Row:
         parent=parent,
         kept=row.kept,
         switches=planned.switches if planned is not None else row.switches,
-        sets=_sets(shelf, row, parent, case),
+        sets=_sets(run, row, parent, case),
         verdict=verdict,
         time_s=step,
         p50_s=p50(samples) if samples else None,
@@ -90,10 +90,10 @@ def make_row(told: Told, row: StoryVariant, case: str) -> Row:
 
 def make_peer_row(told: Told, row: StoryVariant, case: str) -> PeerRow:
     """A peer: its ratio is its own time per item over that of our variant beside it."""
-    shelf, key = told.shelf, (case, row.variant)
+    run, key = told.run, (case, row.variant)
     verdict = told.verdicts[key]
-    gate = shelf.validation(row.variant, case)
-    arm = shelf.own_arm(row.variant, case)
+    gate = run[row.variant].gate(case)
+    arm = run[row.variant].arm(case)
     is_told = verdict.status not in UNTOLD
     ratio = told.estimates.comparisons.get(key)
     inverse = to_interval(ratio.ratio) if ratio is not None and is_told else None
@@ -104,7 +104,7 @@ def make_peer_row(told: Told, row: StoryVariant, case: str) -> PeerRow:
         verdict=verdict,
         validation=gate.outcome if gate is not None else Outcome.SKIPPED,
         validation_message=gate.message if gate is not None else "",
-        time_s=step_time(shelf, told.estimates, key) if is_told else None,
+        time_s=step_time(run, told.estimates, key) if is_told else None,
         ratio=Interval(estimate=1 / inverse.estimate, low=1 / inverse.high, high=1 / inverse.low) if inverse else None,
     )
 
@@ -112,25 +112,25 @@ def make_peer_row(told: Told, row: StoryVariant, case: str) -> PeerRow:
 def _parent(told: Told, variant: str, case: str) -> str | None:
     """What it was really compared with; what the plan says where it was not."""
     found = told.estimates.comparisons.get((case, variant))
-    return found.against if found is not None else told.shelf.parent(variant, case)
+    return found.against if found is not None else told.run[variant].parent(case)
 
 
-def _sets(shelf: Shelf, row: StoryVariant, parent: str | None, case: str) -> dict[str, Scalar]:
+def _sets(run: Run, row: StoryVariant, parent: str | None, case: str) -> dict[str, Scalar]:
     """Switches that differ from the parent's in this case."""
-    planned, below = shelf.planned(row.variant, case), shelf.planned(parent, case) if parent else None
+    planned, below = run[row.variant].planned(case), run[parent].planned(case) if parent else None
     if planned is None or below is None or not planned.switches or not below.switches:
         return row.sets
     return {name: value for name, value in planned.switches.items() if below.switches.get(name) != value}
 
 
-def _items(shelf: Shelf, case: str) -> float | None:
-    work = shelf.work(case)
+def _items(run: Run, case: str) -> float | None:
+    work = run.work(case)
     return work.items if work is not None else None
 
 
 def _pays(told: Told, variant: str, parent: str | None, case: str, step: Interval | None) -> float | None:
     if parent is None:
         return None
-    cold = cold_start(told.shelf.own_arm(variant, case))
-    start = cold_start(told.shelf.own_arm(parent, case))
-    return steps_to_pay(cold, start, step, step_time(told.shelf, told.estimates, (case, parent)))
+    cold = cold_start(told.run[variant].arm(case))
+    start = cold_start(told.run[parent].arm(case))
+    return steps_to_pay(cold, start, step, step_time(told.run, told.estimates, (case, parent)))

@@ -13,7 +13,6 @@ from phasewise.analyse.ledger import score_predictions
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.rows import Told, make_peer_row, make_row
 from phasewise.analyse.scale import tell_extrapolation
-from phasewise.analyse.shelf import Shelf
 from phasewise.analyse.targets import TOLD, Judged, join_levels, settle_target
 from phasewise.analyse.verdicts import judge_all, step_floor
 from phasewise.records.analyse import (
@@ -29,13 +28,12 @@ from phasewise.records.analyse import (
 from phasewise.records.base import Interval
 from phasewise.records.export import Export
 from phasewise.records.finding import FindingId
-from phasewise.records.machine import Machine
 from phasewise.records.measure import Measurement
-from phasewise.records.plan import Kind, RunPlan, VariantPlan
-from phasewise.records.prepare import Prepared
+from phasewise.records.plan import Kind
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.records.verdict import Level, Reason, Status, Verdict
+from phasewise.run import Run
 
 # rows of the tables; peers and controls have tables of their own
 TABLED = (Kind.BASELINE, Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
@@ -43,50 +41,37 @@ TABLED = (Kind.BASELINE, Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
 TRIED_IN_VAIN = frozenset({Status.SAME, Status.SLOWER, Status.INVALID, Status.FAILED})
 
 
-def analyse_run(
-    run_plan: RunPlan,
-    plans: Mapping[str, VariantPlan],
-    machine: Machine,
-    prepared: Prepared | None,
-    *,
-    validations: Mapping[str, Validation],
-    measurements: Mapping[str, Measurement],
-    profiles: Mapping[str, Profile],
-    exports: Mapping[str, Export],
-    analyses: Mapping[str, VariantAnalysis],
-) -> tuple[Analysis, Ledger]:
-    """All that the report shows, and the ledger of predictions; mappings are by variant, and what is missing is a hole."""
-    shelf = Shelf(
-        run_plan=run_plan, plans=plans, machine=machine, prepared=prepared, validations=validations,
-        measurements=measurements, profiles=profiles, exports=exports, analyses=analyses,
-    )  # fmt: skip
-    estimates = set_limits(shelf, estimate_all(shelf))
-    verdicts = judge_all(shelf, estimates)
-    predictions = {(found.case, found.variant): found for found in shelf.predictions()}
-    told = Told(shelf=shelf, estimates=estimates, verdicts=verdicts, predictions=predictions, levels={})
-    peers = {case: _peer_rows(told, case) for case in run_plan.cases}
-    stack = {case: _find_end(shelf, verdicts, case) for case in run_plan.cases}
-    parts = {(case, part): _find_end(shelf, verdicts, case, part) for case in run_plan.cases for part in run_plan.parts}
-    judged = Judged(shelf=shelf, estimates=estimates, verdicts=verdicts, peers=peers, stack=stack, parts=parts)
-    targets = tuple(settle_target(judged, target) for target in run_plan.targets)
-    told = Told(
-        shelf=shelf, estimates=estimates, verdicts=verdicts, predictions=predictions, levels=_phase_levels(targets)
-    )
-    cases = tuple(_tell_case(told, judged, case, targets) for case in run_plan.cases)
-    tops = [shelf.validation(name, case) for case, name in stack.items() if name is not None]
+def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
+    """All that the report shows, and the ledger of predictions; a record that is missing is a hole."""
+    estimates = set_limits(run, estimate_all(run))
+    verdicts = judge_all(run, estimates)
+    predictions = {
+        (found.case, found.variant): found
+        for record in run.find_all(VariantAnalysis).values()
+        for found in record.predictions
+    }
+    told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=predictions, levels={})
+    peers = {case: _peer_rows(told, case) for case in run.plan.cases}
+    stack = {case: _find_end(run, verdicts, case) for case in run.plan.cases}
+    parts = {(case, part): _find_end(run, verdicts, case, part) for case in run.plan.cases for part in run.plan.parts}
+    judged = Judged(run=run, estimates=estimates, verdicts=verdicts, peers=peers, stack=stack, parts=parts)
+    targets = tuple(settle_target(judged, target) for target in run.plan.targets)
+    told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=predictions, levels=_phase_levels(targets))
+    cases = tuple(_tell_case(told, judged, case, targets) for case in run.plan.cases)
+    tops = [run[name].gate(case) for case, name in stack.items() if name is not None]
     analysis = Analysis(
-        workload=run_plan.workload,
-        run=run_plan.run,
-        commits=_commits(shelf),
-        machines=find_machines(shelf),
-        machine=machine,
+        workload=run.workload,
+        run=run.name,
+        commits=_commits(run),
+        machines=find_machines(run),
+        machine=run.machine,
         cases=cases,
         targets=targets,
-        risks=settle_risks(run_plan.risks, tops),
-        next_steps=_next_steps(shelf, verdicts, stack),
-        alarms=raise_alarms(shelf, verdicts, cases, targets),
+        risks=settle_risks(run.plan.risks, tops),
+        next_steps=_next_steps(run, verdicts, stack),
+        alarms=raise_alarms(run, verdicts, cases, targets),
     )
-    return analysis, score_predictions(run_plan.workload, run_plan.run, predictions.values(), _outcomes(told))
+    return analysis, score_predictions(run.plan.workload, run.plan.run, predictions.values(), _outcomes(told))
 
 
 def _outcomes(told: Told) -> dict[Key, Interval]:
@@ -101,14 +86,12 @@ def _outcomes(told: Told) -> dict[Key, Interval]:
 
 
 def _tell_case(told: Told, judged: Judged, case: str, targets: tuple[TargetResult, ...]) -> CaseResult:
-    shelf = told.shelf
-    work, bound = shelf.work(case), step_floor(shelf, shelf.baseline, case)
-    control, baseline_control = tell_controls(shelf, told.estimates, case)
+    run = told.run
+    work, bound = run.work(case), step_floor(run, run.baseline, case)
+    control, baseline_control = tell_controls(run, told.estimates, case)
     top = judged.stack[case]
     own = [target for target in targets if target.case == case and target.part is None and target.phase is None]
-    rows = [
-        row for row in shelf.run_plan.variants if row.kind in TABLED and (case in row.cases or row.kind is Kind.PHASE)
-    ]
+    rows = [row for row in run.plan.variants if row.kind in TABLED and (case in row.cases or row.kind is Kind.PHASE)]
     end = _judge_end(told.verdicts, case, top)
     return CaseResult(
         case=case,
@@ -124,9 +107,9 @@ def _tell_case(told: Told, judged: Judged, case: str, targets: tuple[TargetResul
         stack_reason=end.baseline_reason if end is not None else Reason.NONE,
         control=control,
         baseline_control=baseline_control,
-        extrapolation=tell_extrapolation(shelf, case, work.items) if work is not None else None,
+        extrapolation=tell_extrapolation(run, case, work.items) if work is not None else None,
         peers=tuple(judged.peers[case]),
-        parts=tuple(_tell_part(judged, case, part, targets) for part in shelf.run_plan.parts),
+        parts=tuple(_tell_part(judged, case, part, targets) for part in run.plan.parts),
     )
 
 
@@ -143,13 +126,13 @@ def _tell_part(judged: Judged, case: str, part: str, targets: tuple[TargetResult
     )
 
 
-def _find_end(shelf: Shelf, verdicts: Mapping[Key, Verdict], case: str, part: str | None = None) -> str | None:
+def _find_end(run: Run, verdicts: Mapping[Key, Verdict], case: str, part: str | None = None) -> str | None:
     """The last kept variant of the stack (of `part`) whose numbers hold; the baseline is the end of an empty stack."""
-    top = shelf.run_plan.stack.get(case)
+    top = run.plan.stack.get(case)
     if top is None:
         return None
-    for variant in (top, *shelf.ancestors(top, case)):
-        phase = shelf.phase(variant)
+    for variant in (top, *run[top].ancestors(case)):
+        phase = run.phases.get(variant)
         is_part = part is None or (phase is not None and phase.part == part)
         if is_part and verdicts[(case, variant)].status in TOLD:
             return variant
@@ -168,7 +151,7 @@ def _judge_end(verdicts: Mapping[Key, Verdict], case: str, variant: str | None) 
 
 
 def _peer_rows(told: Told, case: str) -> tuple[PeerRow, ...]:
-    return tuple(make_peer_row(told, row, case) for row in told.shelf.rows_in(case, Kind.PEER))
+    return tuple(make_peer_row(told, row, case) for row in told.run.rows_in(case, Kind.PEER))
 
 
 def _phase_levels(targets: tuple[TargetResult, ...]) -> dict[tuple[str, str], Level]:
@@ -181,25 +164,21 @@ def _phase_levels(targets: tuple[TargetResult, ...]) -> dict[tuple[str, str], Le
     }
 
 
-def _commits(shelf: Shelf) -> tuple[str, ...]:
-    found = {record.commit for record in shelf.measurements.values()}
-    found |= {record.commit for record in shelf.profiles.values()}
-    found |= {record.commit for record in shelf.validations.values()}
-    found |= {record.commit for record in shelf.exports.values()}
+def _commits(run: Run) -> tuple[str, ...]:
+    kinds = (Measurement, Profile, Validation, Export)
+    found = {record.commit for kind in kinds for record in run.find_all(kind).values()}
     return tuple(sorted(found - {""}))
 
 
-def _next_steps(shelf: Shelf, verdicts: Mapping[Key, Verdict], stack: Mapping[str, str | None]) -> tuple[NextStep, ...]:
+def _next_steps(run: Run, verdicts: Mapping[Key, Verdict], stack: Mapping[str, str | None]) -> tuple[NextStep, ...]:
     """What the end of each stack suffers from, the most promising first; near the roof the advice is to stop."""
     steps: list[NextStep] = []
     for case, variant in stack.items():
-        analysis = shelf.analysis(variant, case) if variant is not None else None
+        analysis = run[variant].analysed(case) if variant is not None else None
         found = [finding for finding in analysis.findings if finding.outcome == "found"] if analysis else []
         roof = [finding for finding in found if finding.finding == FindingId.NEAR_THE_ROOF]
         ranked = roof or sorted(found, key=lambda finding: -(finding.gain.estimate if finding.gain else 1.0))
-        tried = {
-            phase.phase for phase in shelf.run_plan.phases if verdicts[(case, phase.variant)].status in TRIED_IN_VAIN
-        }
+        tried = {phase.phase for phase in run.plan.phases if verdicts[(case, phase.variant)].status in TRIED_IN_VAIN}
         steps += [
             NextStep(
                 case=case,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from phasewise.analyse.shelf import Shelf
 from phasewise.model.linear import is_same_work, more_work
 from phasewise.records.analyse import Extrapolation, ScaledTime
 from phasewise.records.base import Interval
 from phasewise.records.measure import ScalePoint
+from phasewise.run import Run
 from phasewise.stats import trimmed_mean, yuen_interval
 from phasewise.stats.ratio import t_quantile
 
@@ -96,9 +96,9 @@ def _sort_points(scale: tuple[ScalePoint, ...]) -> list[ScalePoint]:
     return sorted((point for point in scale if point.wall_s), key=lambda point: point.items)
 
 
-def tell_extrapolation(shelf: Shelf, case: str, items: float) -> Extrapolation | None:
+def tell_extrapolation(run: Run, case: str, items: float) -> Extrapolation | None:
     """What the report says of a baseline that was timed at smaller shapes; `items` are those of the whole."""
-    measured, per_item = shelf.measurement(shelf.baseline, case), find_scale(shelf, shelf.baseline, case)
+    measured, per_item = run[run.baseline].measured(case), find_scale(run, run.baseline, case)
     if measured is None or per_item is None:
         return None
     points = tuple(
@@ -140,10 +140,10 @@ def _exp_interval(logs: list[float]) -> Interval:
     return Interval(estimate=math.exp(estimate), low=math.exp(low), high=math.exp(high))
 
 
-def find_scale(shelf: Shelf, variant: str, case: str) -> PerItem | None:
+def find_scale(run: Run, variant: str, case: str) -> PerItem | None:
     """The extrapolated baseline, from its own record or from the variant's."""
-    for name in (shelf.baseline, variant):
-        measured = shelf.measurement(name, case)
-        if measured is not None and measured.scale and shelf.is_here(name):
+    for name in (run.baseline, variant):
+        measured = run[name].measured(case)
+        if measured is not None and measured.scale and run[name].is_here:
             return extrapolate(measured.scale)
     return None

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from phasewise.analyse.compare import Estimates, Key
 from phasewise.analyse.measures import check_number, counted, energy_per_item, step_time, utilisation
-from phasewise.analyse.shelf import Shelf, find_parent_arm
 from phasewise.analyse.verdicts import step_floor
+from phasewise.model.ratios import find_parent_arm
 from phasewise.records.analyse import PeerRow, TargetResult
 from phasewise.records.base import Interval
 from phasewise.records.plan import Kind, PlannedTarget
 from phasewise.records.verdict import Level, Reason, Status, Verdict
+from phasewise.run import Run
 
 # best first
 LEVELS = (Level.STRETCH, Level.TARGET, Level.MINIMUM, Level.DISOWNED, Level.UNDECIDED, Level.MISSED)
@@ -29,7 +30,7 @@ TOLD = frozenset({Status.BASELINE, Status.FASTER, Status.SAME, Status.SLOWER, St
 class Judged:
     """What targets are held against."""
 
-    shelf: Shelf
+    run: Run
     estimates: Estimates
     verdicts: Mapping[Key, Verdict]
     # by case
@@ -90,10 +91,10 @@ def join_levels(results: Sequence[TargetResult]) -> Level:
 
 def _find_owner(judged: Judged, target: PlannedTarget) -> tuple[str | None, str]:
     """The variant that a target is about: its phase's, the end of its part, or the stack's."""
-    if target.size not in ("", judged.shelf.run_plan.size):
+    if target.size not in ("", judged.run.plan.size):
         return None, f"meant for the size {target.size}"
     if target.phase is not None:
-        rows = [row for row in judged.shelf.rows_in(target.case, Kind.PHASE) if row.phase == target.phase]
+        rows = [row for row in judged.run.rows_in(target.case, Kind.PHASE) if row.phase == target.phase]
         return (rows[0].variant, "") if rows else (None, f"{target.phase} does not apply to {target.case}")
     if target.part is not None:
         variant = judged.parts.get((target.case, target.part))
@@ -106,7 +107,7 @@ def _find_owner(judged: Judged, target: PlannedTarget) -> tuple[str | None, str]
 
 def _widest(judged: Judged, case: str) -> tuple[str | None, str]:
     """The variant of most ranks: scaling is measured beside the stack."""
-    rows = judged.shelf.rows_in(case, Kind.PHASE)
+    rows = judged.run.rows_in(case, Kind.PHASE)
     wide = [
         (_ranks(judged, row.variant, case), row.variant)
         for row in rows
@@ -151,7 +152,7 @@ def _speedup(judged: Judged, target: PlannedTarget, variant: str, verdict: Verdi
         return found, why if found else f"{variant} was not compared with its parent"
     without = _find_phase(judged, target)
     if without is not None:
-        if judged.shelf.parent(without, target.case) != variant:
+        if judged.run[without].parent(target.case) != variant:
             return None, f"{without} was not measured beside {variant}"
         found, why = _over_parent(without, judged.verdicts[(target.case, without)])
         return (_invert(found), why) if found else (None, f"{without} was not compared with {variant}")
@@ -184,7 +185,7 @@ def _scaling(judged: Judged, case: str, variant: str, verdict: Verdict) -> tuple
     ranks = _ranks(judged, variant, case)
     if ranks < 2:
         return None, f"{variant} runs on one rank"
-    measured = judged.shelf.measurement(variant, case)
+    measured = judged.run[variant].measured(case)
     parent = find_parent_arm(measured) if measured is not None else None
     over = _over_parent if parent is not None and parent.ranks == 1 else _over_baseline
     speedup, why = over(variant, verdict)
@@ -194,12 +195,12 @@ def _scaling(judged: Judged, case: str, variant: str, verdict: Verdict) -> tuple
 
 
 def _metric(judged: Judged, target: PlannedTarget, variant: str) -> tuple[Interval | None, str, str]:
-    shelf, case = judged.shelf, target.case
-    arm = shelf.own_arm(variant, case)
+    run, case = judged.run, target.case
+    arm = run[variant].arm(case)
     value: Interval | None = None
     why, unit = f"{target.metric} of {variant} was not recorded", target.unit
     if target.metric in ("time_s", "items_per_s", "floor_fraction"):
-        step = step_time(shelf, judged.estimates, (case, variant))
+        step = step_time(run, judged.estimates, (case, variant))
         value, why = _of_time(judged, target.metric, variant, case, step)
     elif target.metric == "peak_memory_bytes":
         peak = arm.peak_memory_bytes if arm is not None else None
@@ -209,11 +210,11 @@ def _metric(judged: Judged, target: PlannedTarget, variant: str) -> tuple[Interv
         if arm is not None and len(arm.energy) == 1:
             value, why = None, "one energy window gives no interval"
     elif target.metric == "utilisation":
-        value = utilisation(shelf.profile(variant, case))
+        value = utilisation(run[variant].profiled(case))
     elif target.metric in COUNTED:
-        value = counted(shelf.profile(variant, case), target.metric) if shelf.run_plan.device != "cpu" else None
+        value = counted(run[variant].profiled(case), target.metric) if run.plan.device != "cpu" else None
     else:
-        number = check_number(shelf.validation(variant, case), target.metric)
+        number = check_number(run[variant].gate(case), target.metric)
         if number is not None:
             value, unit = number[0], target.unit or number[1]
     return value, "" if value is not None else why, unit
@@ -227,10 +228,10 @@ def _of_time(
     if metric == "time_s":
         return step, ""
     if metric == "items_per_s":
-        arm, work = judged.shelf.own_arm(variant, case), judged.shelf.work(case)
+        arm, work = judged.run[variant].arm(case), judged.run.work(case)
         items = arm.items if arm is not None else work.items if work is not None else 1.0
         return _over(items, step), ""
-    floor = step_floor(judged.shelf, variant, case)
+    floor = step_floor(judged.run, variant, case)
     if floor is None:
         return None, "the workload declares no work for this case, or the machine's peaks were not measured"
     return _over(floor.seconds, step), ""
@@ -238,26 +239,26 @@ def _of_time(
 
 def _other(judged: Judged, target: PlannedTarget, variant: str) -> tuple[str | None, str]:
     if target.against == "baseline":
-        return judged.shelf.baseline, ""
+        return judged.run.baseline, ""
     if target.against == "parent":
-        parent = judged.shelf.parent(variant, target.case)
+        parent = judged.run[variant].parent(target.case)
         return parent, "" if parent else f"{variant} has no parent"
     without = _find_phase(judged, target)
     if without is not None:
         return without, ""
-    rows = judged.shelf.rows_in(target.case, Kind.PEER)
+    rows = judged.run.rows_in(target.case, Kind.PEER)
     name = next((row.variant for row in rows if row.variant == f"peer-{target.against}"), None)
     return name, "" if name else f"peer {target.against} does not apply to {target.case}"
 
 
 def _find_phase(judged: Judged, target: PlannedTarget) -> str | None:
     """The variant of the phase that a target is against, if it is against one."""
-    rows = judged.shelf.rows_in(target.case, Kind.PHASE)
+    rows = judged.run.rows_in(target.case, Kind.PHASE)
     return next((row.variant for row in rows if row.phase == target.against), None)
 
 
 def _ranks(judged: Judged, variant: str | None, case: str) -> int:
-    arm = judged.shelf.own_arm(variant, case) if variant is not None else None
+    arm = judged.run[variant].arm(case) if variant is not None else None
     return arm.ranks if arm is not None else 1
 
 

@@ -12,10 +12,10 @@ from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
 from phasewise.analyse.families import Against, Claim, adjust
 from phasewise.analyse.floor import Floor, find_floor, is_impossible, scale_floor
 from phasewise.analyse.gate import CANNOT_RUN, judge_gate
-from phasewise.analyse.shelf import Shelf, find_parent_arm
-from phasewise.model.ratios import dropped_share
+from phasewise.model.ratios import dropped_share, find_parent_arm
 from phasewise.records.plan import Kind
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
+from phasewise.run import Run
 from phasewise.stats import UNMEASURED_FLOOR, Chances, Conditions, Decision, RatioEstimate, decide_status, p_value
 from phasewise.stats.verdict import MOST_DROPPED
 
@@ -25,22 +25,22 @@ CLAIMING = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY, Kind.PEER)
 STACKED = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
 
 
-def judge_all(shelf: Shelf, estimates: Estimates) -> dict[Key, Verdict]:
+def judge_all(run: Run, estimates: Estimates) -> dict[Key, Verdict]:
     """The verdicts by (case, variant)."""
-    keys = [(case, row.variant) for case in shelf.run_plan.cases for row in shelf.run_plan.variants]
-    gates = {key: _judge_before(shelf, estimates, key) for key in keys}
+    keys = [(case, row.variant) for case in run.plan.cases for row in run.plan.variants]
+    gates = {key: _judge_before(run, estimates, key) for key in keys}
     ratios: dict[Key, RatioEstimate | Failure | None] = {
-        key: over_parent(shelf, estimates, key) for key in keys if gates[key] is None
+        key: over_parent(run, estimates, key) for key in keys if gates[key] is None
     }
-    stacked = [key for key in keys if shelf.row(key[1]).kind in STACKED]
-    over = {key: found for key in stacked if (found := over_baseline(shelf, estimates, key, gates)) is not None}
-    adjusted = adjust(_find_claims(shelf, ratios, over))
+    stacked = [key for key in keys if run.rows[key[1]].kind in STACKED]
+    over = {key: found for key in stacked if (found := over_baseline(run, estimates, key, gates)) is not None}
+    adjusted = adjust(_find_claims(run, ratios, over))
     verdicts = {}
     for key in keys:
         verdict = gates[key]
         if verdict is None:
             verdict = _judge_parent(estimates, key, gates) or _judge_speed(
-                shelf, estimates, key, ratios[key], adjusted.get((key, _kind(shelf, key)))
+                run, estimates, key, ratios[key], adjusted.get((key, _kind(run, key)))
             )
         verdicts[key] = verdict
     return verdicts | {
@@ -49,25 +49,25 @@ def judge_all(shelf: Shelf, estimates: Estimates) -> dict[Key, Verdict]:
     }
 
 
-def step_floor(shelf: Shelf, variant: str, case: str) -> Floor | None:
+def step_floor(run: Run, variant: str, case: str) -> Floor | None:
     """The floor of a step of this variant: declared work, scaled to the items and the devices of its arm."""
-    work = shelf.work(case)
-    planned = shelf.planned(variant, case)
-    floor = find_floor(work, shelf.machine, cold=planned is not None and planned.cache == "cold")
-    arm = shelf.own_arm(variant, case)
+    work = run.work(case)
+    planned = run[variant].planned(case)
+    floor = find_floor(work, run.machine, cold=planned is not None and planned.cache == "cold")
+    arm = run[variant].arm(case)
     if floor is None or work is None or arm is None:
         return floor
     return scale_floor(floor, items=arm.items, per_step=work.items, ranks=arm.ranks)
 
 
-def _judge_before(shelf: Shelf, estimates: Estimates, key: Key) -> Verdict | None:
+def _judge_before(run: Run, estimates: Estimates, key: Key) -> Verdict | None:
     case, variant = key
-    verdict = judge_gate(shelf, variant, case)
+    verdict = judge_gate(run, variant, case)
     if verdict is not None or key not in estimates.times:
         return verdict
-    floor = step_floor(shelf, variant, case)
+    floor = step_floor(run, variant, case)
     step = estimates.times[key].estimate
-    if floor is None or shelf.row(variant).kind is Kind.PEER or not is_impossible(floor, step):
+    if floor is None or run.rows[variant].kind is Kind.PEER or not is_impossible(floor, step):
         return None
     detail = f"a step takes {step:.3g} s, and its work at least {floor.least_s:.3g} s at the measured peak"
     numbers = {"step_s": step, "least_s": floor.least_s}
@@ -85,19 +85,19 @@ def _judge_parent(estimates: Estimates, key: Key, gates: Mapping[Key, Verdict | 
 
 
 def _judge_speed(
-    shelf: Shelf,
+    run: Run,
     estimates: Estimates,
     key: Key,
     ratio: RatioEstimate | Failure | None,
     adjusted: Chances | None,
 ) -> Verdict:
     case, variant = key
-    if shelf.row(variant).kind is Kind.BASELINE:
+    if run.rows[variant].kind is Kind.BASELINE:
         return Verdict(status=Status.BASELINE)
     if isinstance(ratio, Failure):
         return Verdict(status=Status.INCONCLUSIVE, reason=ratio.reason, detail=ratio.message)
     if ratio is None:
-        return _judge_alone(shelf, variant, case)
+        return _judge_alone(run, variant, case)
     found = estimates.comparisons.get(key)
     decision = _decide(ratio, found, adjusted)
     numbers = {
@@ -146,16 +146,16 @@ def _conditions(found: Comparison | None, ratio: RatioEstimate) -> Conditions:
     return Conditions(dropped_share=found.dropped, has_neighbour=share > MOST_DROPPED and not clears, modes=found.modes)
 
 
-def _judge_alone(shelf: Shelf, variant: str, case: str) -> Verdict:
+def _judge_alone(run: Run, variant: str, case: str) -> Verdict:
     """A variant that was measured and has nothing to be compared with."""
-    measured = shelf.measurement(variant, case)
+    measured = run[variant].measured(case)
     assert measured is not None
     parent = find_parent_arm(measured)
     if parent is not None and parent.failure is not None:
         return _enabled(parent.variant, parent.failure)
     if parent is None:
-        for name in shelf.ancestors(variant, case):
-            failure = _failure_of(shelf, name, case)
+        for name in run[variant].ancestors(case):
+            failure = _failure_of(run, name, case)
             if failure is not None:
                 return _enabled(name, failure)
         return Verdict(
@@ -173,12 +173,12 @@ def _enabled(parent: str, failure: Failure) -> Verdict:
     return Verdict(status=Status.INCONCLUSIVE, reason=Reason.NO_PARENT, detail=detail)
 
 
-def _failure_of(shelf: Shelf, variant: str, case: str) -> Failure | None:
+def _failure_of(run: Run, variant: str, case: str) -> Failure | None:
     """Why an ancestor could not run, from its own records."""
-    gate = shelf.validation(variant, case)
+    gate = run[variant].gate(case)
     if gate is not None and gate.failure is not None:
         return gate.failure
-    arm = shelf.own_arm(variant, case)
+    arm = run[variant].arm(case)
     return arm.failure if arm is not None else None
 
 
@@ -202,13 +202,13 @@ def _add_over_baseline(verdict: Verdict, over: OverBaseline, adjusted: Chances |
 
 
 def _find_claims(
-    shelf: Shelf, ratios: Mapping[Key, RatioEstimate | Failure | None], over: Mapping[Key, OverBaseline]
+    run: Run, ratios: Mapping[Key, RatioEstimate | Failure | None], over: Mapping[Key, OverBaseline]
 ) -> dict[Claim, RatioEstimate]:
     """Every ratio that the report judges, once; a control's claims nothing."""
     claims: dict[Claim, RatioEstimate] = {
-        (key, _kind(shelf, key)): ratio
+        (key, _kind(run, key)): ratio
         for key, ratio in ratios.items()
-        if isinstance(ratio, RatioEstimate) and shelf.row(key[1]).kind in CLAIMING
+        if isinstance(ratio, RatioEstimate) and run.rows[key[1]].kind in CLAIMING
     }
     claims |= {
         (key, Against.BASELINE): found.comparison.ratio
@@ -218,8 +218,8 @@ def _find_claims(
     return claims
 
 
-def _kind(shelf: Shelf, key: Key) -> Against:
-    return Against.PEER if shelf.row(key[1]).kind is Kind.PEER else Against.PARENT
+def _kind(run: Run, key: Key) -> Against:
+    return Against.PEER if run.rows[key[1]].kind is Kind.PEER else Against.PARENT
 
 
 def _is_finite(ratio: RatioEstimate) -> bool:

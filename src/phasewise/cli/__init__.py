@@ -12,10 +12,10 @@ from phasewise.cli.explore import init, try_variant
 from phasewise.cli.judge import judge
 from phasewise.cli.keep import retry, run
 from phasewise.cli.machine import doctor
-from phasewise.cli.stages import analyse, plan, prepare, report, validate
+from phasewise.cli.stages import analyse, make_command, plan, prepare, report
 from phasewise.cli.status import status
-from phasewise.cli.timed import export, measure, profile
 from phasewise.records.errors import UserError
+from phasewise.stages import STAGES
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -24,24 +24,11 @@ def commands() -> None:
     """Make a PyTorch workload fast one phase at a time, and prove each step."""
 
 
-for command in (
-    plan,
-    prepare,
-    validate,
-    measure,
-    profile,
-    export,
-    analyse,
-    report,
-    init,
-    try_variant,
-    doctor,
-    judge,
-    retry,
-    run,
-    status,
-):
+for command in (plan, prepare, analyse, report, init, try_variant, doctor, judge, retry, run, status):
     commands.add_command(command)
+for stage in STAGES.values():
+    if stage.name not in commands.commands:
+        commands.add_command(make_command(stage))
 
 
 def keep_bytecode() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,6 +15,8 @@ from phasewise.records.machine import Machine
 from phasewise.records.plan import Budget, VariantPlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.validate import Validation
+from phasewise.run import Run
+from phasewise.stages import ANALYSE, MEASURE, PROFILE, VALIDATE, Job
 from phasewise.store import read_if_there
 
 # enough to see a tenth, not a hundredth
@@ -40,50 +40,22 @@ def attempt(
     machine: Machine,
     layout: Layout,
     scratch: Path,
-    commit: str,
 ) -> Attempt:
     """Validate the ancestors and the variant, measure it beside its parent, profile and analyse it."""
-    from phasewise.analyse import analyse_run, analyse_variant
-    from phasewise.measure import measure_variant
+    from phasewise.analyse import analyse_run
     from phasewise.prepare.workload import prepare_workload
-    from phasewise.profile import profile_variant
-    from phasewise.validate import validate_variant
 
     story = planned.run_plan
     known = read_if_there(layout.machine(machine.device), Machine) or machine
     prepared = read_if_there(layout.run(story.workload, story.run) / "prepare.json", Prepared)
     prepared = prepared or prepare_workload(planned.prepare, layout)
-    quick = {name: msgspec.structs.replace(other, budget=QUICK, profilers=("torch",)) for name, other in plans.items()}
-    gates: dict[str, Validation] = {}
-    for name in (*reversed(plan.ancestors), plan.variant):
-        gates[name] = validate_variant(
-            quick[name], quick, gates, root=layout.root, machine=known.identity, commit=commit
-        )
-    measured = measure_variant(
-        quick[plan.variant], quick, gates, {}, root=layout.root, machine=known.identity, commit=commit
-    )
-    turn = scratch / "turn"
-    turn.touch()
-    profiled = profile_variant(
-        quick[plan.variant], gates[plan.variant], machine=known, root=layout.root, captures=scratch, commit=commit,
-        # the whole of it has the machine to itself
-        share=partial(nullcontext, turn if machine.kind == "cuda" else None),
-    )  # fmt: skip
-    gate = gates[plan.variant]
-    findings = analyse_variant(
-        quick[plan.variant], story, known, prepared, measurement=measured, profile=profiled, validation=gate
-    )
-    analysis, _ = analyse_run(
-        story,
-        quick,
-        known,
-        prepared,
-        validations=gates,
-        measurements={plan.variant: measured},
-        profiles={plan.variant: profiled},
-        exports={},
-        analyses={plan.variant: findings},
-    )
+    quick = (msgspec.structs.replace(other, budget=QUICK, profilers=("torch",)) for other in plans.values())
+    run = Run(story.workload, story.run, [story, known, prepared, *quick])
+    jobs = [(VALIDATE, name) for name in reversed(plan.ancestors)]
+    for stage, name in (*jobs, *((stage, plan.variant) for stage in (VALIDATE, MEASURE, PROFILE, ANALYSE))):
+        run.add(stage.make(Job(stage=stage, run=run, subject=name, layout=layout, scratch=scratch)))
+    analysis, _ = analyse_run(run)
+    gate, findings = run.need(Validation, plan.variant), run.need(VariantAnalysis, plan.variant)
     return Attempt(plan=plan, validation=gate, analysis=analysis, findings=findings)
 
 

@@ -6,7 +6,6 @@ import os
 import re
 import time
 
-from phasewise.model.layout import Layout
 from phasewise.records.errors import UserError
 
 # seconds since the epoch; set by `phasewise run --budget`
@@ -22,7 +21,7 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * UNITS[match[2]]
 
 
-def must_fit(job: str, layout: Layout, seconds: float) -> None:
+def must_fit(job: str, seconds: float) -> None:
     """Raise UserError if `job`, which may take `seconds`, would end after the deadline of this run."""
     deadline = os.environ.get(DEADLINE)
     if deadline is None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from phasewise.cli.project import load_configuration, project_layout
-from phasewise.environment import commit, detect
+from phasewise.environment import detect
 from phasewise.model.discover import load_workload
 from phasewise.model.layout import WORKLOAD_NAME, check_name
 from phasewise.model.stack import default_switches
@@ -78,7 +78,7 @@ def try_variant(workload: str, variant: str, case: str | None, changes: tuple[st
         variant: plan
     }
     with tempfile.TemporaryDirectory() as folder, lock_machine(machine.device):
-        found = attempt(plan, plans, planned, machine, layout, Path(folder), commit(layout.root))
+        found = attempt(plan, plans, planned, machine, layout, Path(folder))
     click.echo(describe_attempt(found))
     click.echo("not on record: run the graph to keep a result")
     if any(gate.failure is not None for gate in found.validation.cases):

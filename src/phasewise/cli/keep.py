@@ -5,30 +5,27 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
 from phasewise.cli.budget import DEADLINE, parse_duration
 from phasewise.cli.command_group import run_in_group
-from phasewise.cli.project import load_all, load_configuration, load_run, project_layout
+from phasewise.cli.project import load_configuration, project_layout
 from phasewise.environment import POOL, name_gpus
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.measure import Measurement
+from phasewise.records.plan import RunPlan
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.records.verdict import Failure, Reason
+from phasewise.run import open_run
+from phasewise.stages import MEASURE, PROFILE, VALIDATE, Stage, list_later
 from phasewise.workers.lock import parse_gpus
 
 # reasons that may be gone the next time
 RETRIED = frozenset({Reason.CRASH, Reason.KILLED, Reason.TIMEOUT, Reason.OUT_OF_MEMORY})
-# records of a variant that are made from a stage, itself included
-MADE_FROM = {
-    "validate": ("validate", "measure", "profile", "export", "analyse"),
-    "measure": ("measure", "analyse"),
-    "profile": ("profile", "analyse"),
-}
 
 
 class ThroughCommand(click.Command):
@@ -103,30 +100,26 @@ def makes_run(name: str) -> bool:
 @click.option("--all", "everything", is_flag=True, help="Also those that were skipped or inconclusive for a neighbour.")
 def retry(workload: str, run_name: str, everything: bool) -> None:
     """Delete the records of variants that failed, so that the next run makes them again."""
-    layout = project_layout()
-    story = load_run(layout, workload, run_name)
+    records = open_run(project_layout(), workload, run_name)
     # variant -> the first of its stages that failed, and why; what was made from that stage goes with it
-    failed: dict[str, tuple[str, Failure]] = {}
+    failed: dict[str, tuple[Stage, Failure]] = {}
     for stage, failures in (
-        ("profile", _profiles_failed(load_all(layout, story, "profile.json", Profile))),
-        ("measure", _measurements_failed(load_all(layout, story, "measure.json", Measurement))),
-        ("validate", _gates_failed(load_all(layout, story, "validate.json", Validation))),
+        (PROFILE, _profiles_failed(records.find_all(Profile))),
+        (MEASURE, _measurements_failed(records.find_all(Measurement))),
+        (VALIDATE, _gates_failed(records.find_all(Validation))),
     ):
         for variant, failure in failures:
             if everything or failure.reason in RETRIED:
                 failed[variant] = (stage, failure)
     for variant, (stage, failure) in sorted(failed.items()):
-        _delete(layout.records(workload, run_name, variant), MADE_FROM[stage])
-        click.echo(f"{variant}: deleted from {stage} on ({failure.reason}: {failure.message})")
+        for later in list_later(stage, records, variant):
+            records.path(later.record, variant).unlink(missing_ok=True)
+        click.echo(f"{variant}: deleted from {stage.name} on ({failure.reason}: {failure.message})")
     if failed:
         # what was judged from them
-        _delete(layout.run(workload, run_name), ("analyse", "ledger", "summary"))
+        for name in ("analyse", "ledger", "summary"):
+            records.path(RunPlan).with_name(f"{name}.json").unlink(missing_ok=True)
     click.echo(f"{len(failed)} variants will be run again" if failed else "nothing failed")
-
-
-def _delete(folder: Path, names: Iterable[str]) -> None:
-    for name in names:
-        (folder / f"{name}.json").unlink(missing_ok=True)
 
 
 def _gates_failed(found: Mapping[str, Validation]) -> Iterator[tuple[str, Failure]]:

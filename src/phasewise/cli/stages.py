@@ -2,38 +2,70 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
 import click
 
 from phasewise.cli.budget import must_fit
-from phasewise.cli.project import (
-    load_all,
-    load_configuration,
-    load_machine,
-    load_made,
-    load_run,
-    load_variant,
-    project_layout,
-    restore,
-)
-from phasewise.environment import commit, detect
-from phasewise.model.freshness import find_closure
-from phasewise.records.analyse import VariantAnalysis
-from phasewise.records.errors import UserError
+from phasewise.cli.project import load_configuration, project_layout
+from phasewise.environment import detect
+from phasewise.records.analyse import Analysis, Ledger
+from phasewise.records.base import Record
+from phasewise.records.errors import PlanError, UserError
 from phasewise.records.export import Export
 from phasewise.records.measure import Measurement
-from phasewise.records.plan import PreparePlan, VariantPlan
+from phasewise.records.plan import PreparePlan
 from phasewise.records.prepare import Prepared
-from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
-from phasewise.store import read, write, write_bytes, write_if_changed
+from phasewise.run import open_run
+from phasewise.stages import ANALYSE, PREPARE, Job, Stage
+from phasewise.store import write, write_bytes, write_if_changed
 from phasewise.workers.lock import lock_machine
 
-WORKLOAD = click.argument("workload")
-RUN = click.argument("run")
-VARIANT = click.argument("variant")
+
+def make_command(stage: Stage) -> click.Command:
+    """The subcommand of a stage that has a record for each variant or case."""
+    params: list[click.Parameter] = [click.Argument([name]) for name in ("workload", "run", "subject")]
+    params[-1].metavar = stage.of.upper()
+    return click.Command(stage.name, params=params, callback=partial(run_stage, stage), help=stage.about)
+
+
+def run_stage(stage: Stage, workload: str, run: str, subject: str = "") -> None:
+    """Make one record of the project in this folder: read what the stage needs, call it, write."""
+    layout = project_layout()
+    records = open_run(layout, workload, run)
+    known = {"run": [""], "case": records.plan.cases, "variant": records.rows}[stage.of]
+    if subject not in known:
+        raise PlanError(f"{workload}/{run}: {stage.of} {subject!r} is not planned; choose among {', '.join(known)}")
+    if stage.lock != "none":
+        from phasewise.prepare.restore import restore_artifacts
+
+        # what was prepared lies beside the project's records, not among them, and may have stayed elsewhere
+        restore_artifacts(records.need(PreparePlan), records.need(Prepared), layout)
+    if stage.seconds is not None:
+        must_fit(f"{stage.name} {subject or workload}", stage.seconds(records, subject))
+    job = Job(stage=stage, run=records, subject=subject, layout=layout)
+    alone = stage.lock == "alone"
+    with lock_machine(records.plan.device, ranks=job.plan.ranks) if alone else contextlib.nullcontext():
+        record = stage.make(job)
+    write(record, records.path(stage.record, subject))
+    for line in describe_record(record):
+        click.echo(f"{subject} {line}")
+
+
+def describe_record(record: Record) -> Iterable[str]:
+    """What came of each case, in a line."""
+    match record:
+        case Validation():
+            yield from (f"{one.case}: {one.outcome} {one.message}" for one in record.cases)
+        case Measurement():
+            for one in record.cases:
+                yield f"{one.case}: {len(one.rounds)} rounds, {one.stopped or (one.skipped and one.skipped.message)}"
+        case Export():
+            yield from (f"{one.case} {one.target}: {one.status} {one.reason}" for one in record.results)
 
 
 @click.command()
@@ -64,96 +96,39 @@ def plan(quiet: bool) -> None:
 @click.option("--machine", "device", help="Measure the peaks of this machine instead, under this device name.")
 def prepare(workload: str | None, run: str | None, device: str | None) -> None:
     """Make a workload's artifacts, or measure the machine's peaks (--machine)."""
-    layout = project_layout()
     if device is not None:
         from phasewise.prepare.machine import prepare_machine
 
-        must_fit("machine", layout, 60)
+        must_fit("machine", 60)
         machine = detect("cpu" if device == "cpu" else "auto")
         if machine.device != device:
             raise UserError(f"--machine {device}: this machine is {machine.device}; call it on the one that is meant")
         with lock_machine(device):
-            write(prepare_machine(machine), layout.machine(device))
+            write(prepare_machine(machine), project_layout().machine(device))
         return
     if workload is None or run is None:
         raise click.UsageError("name a workload and a run, or give --machine")
-    from phasewise.prepare.apart import prepare_in_process
-
-    folder = layout.run(workload, run)
-    load_run(layout, workload, run)
-    must_fit(f"prepare {workload}", layout, 60)
-    write(prepare_in_process(read(folder / "prepare.plan.json", PreparePlan), layout), folder / "prepare.json")
+    run_stage(PREPARE, workload, run)
 
 
 @click.command()
-@WORKLOAD
-@RUN
-@VARIANT
-def validate(workload: str, run: str, variant: str) -> None:
-    """Hold a variant against the float64 reference: the gate before any timing."""
-    layout = project_layout()
-    story, planned = load_run(layout, workload, run), load_variant(layout, workload, run, variant)
-    from phasewise.validate import validate_variant
-    from phasewise.validate.events import write_curves
-
-    restore(layout, story)
-    must_fit(f"validate {variant}", layout, 25 * len(planned.cases))
-    record = validate_variant(
-        planned,
-        load_all(layout, story, "plan.json", VariantPlan),
-        load_all(layout, story, "validate.json", Validation),
-        root=layout.root,
-        machine=load_machine(layout, story.device).identity,
-        commit=commit(layout.root),
-        closure=find_closure(planned.source, layout.root),
-        hold=partial(lock_machine, story.device, ranks=planned.ranks),
-    )
-    write(record, layout.records(workload, run, variant) / "validate.json")
-    write_curves(record, layout.captures(workload, run, variant))
-    for case in record.cases:
-        click.echo(f"{variant} {case.case}: {case.outcome} {case.message}")
-
-
-@click.command()
-@WORKLOAD
-@RUN
+@click.argument("workload")
+@click.argument("run")
 @click.argument("variant", required=False)
 def analyse(workload: str, run: str, variant: str | None) -> None:
     """Find what holds a variant back and predict its children's gain; without a variant, judge the whole run."""
-    from phasewise.analyse import analyse_run, analyse_variant, summarise
+    from phasewise.analyse import analyse_run, summarise
 
-    layout = project_layout()
-    story = load_run(layout, workload, run)
-    folder = layout.run(workload, run)
-    machine, prepared = load_machine(layout, story.device), read(folder / "prepare.json", Prepared)
     if variant is not None:
-        planned, records = load_variant(layout, workload, run, variant), layout.records(workload, run, variant)
-        found = analyse_variant(
-            planned,
-            story,
-            machine,
-            prepared,
-            measurement=load_made(records, "measure.json", Measurement),
-            profile=load_made(records, "profile.json", Profile),
-            validation=load_made(records, "validate.json", Validation),
-        )
-        write(found, records / "analyse.json")
+        run_stage(ANALYSE, workload, run, variant)
         return
-    exports = load_all(layout, story, "export.json", Export)
-    analysis, ledger = analyse_run(
-        story,
-        load_all(layout, story, "plan.json", VariantPlan),
-        machine,
-        prepared,
-        validations=load_all(layout, story, "validate.json", Validation),
-        measurements=load_all(layout, story, "measure.json", Measurement),
-        profiles=load_all(layout, story, "profile.json", Profile),
-        exports=exports,
-        analyses=load_all(layout, story, "analyse.json", VariantAnalysis),
-    )
-    write_if_changed(analysis, folder / "analyse.json")
-    write_if_changed(ledger, folder / "ledger.json")
-    write_bytes(summarise(analysis, story, machine, exports), folder / "summary.json")
+    records = open_run(project_layout(), workload, run)
+    records.need(Prepared)
+    analysis, ledger = analyse_run(records)
+    write_if_changed(analysis, records.path(Analysis))
+    write_if_changed(ledger, records.path(Ledger))
+    summary = summarise(analysis, records.plan, records.machine, records.find_all(Export))
+    write_bytes(summary, records.path(Analysis).with_name("summary.json"))
 
 
 @click.command()
@@ -171,7 +146,7 @@ def report(workload: str | None, run: str | None, everything: bool, readme: Path
     for summary in sorted(layout.root.glob("profiles/records/*/*/summary.json")) if everything else ():
         render_run(layout.root, summary.parent.parent.name, summary.parent.name)
     if workload is not None and run is not None:
-        load_run(layout, workload, run)
+        open_run(layout, workload, run)
         render_run(layout.root, workload, run)
     elif workload is not None:
         raise click.UsageError("name the run too")

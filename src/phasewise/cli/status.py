@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from phasewise.cli.project import load_run, project_layout
+from phasewise.cli.project import project_layout
 from phasewise.model.freshness import judge_run
 from phasewise.records.plan import RunPlan
+from phasewise.run import open_run
 from phasewise.store import read
 
 
@@ -17,7 +18,7 @@ def status(workload: str | None, run: str | None) -> None:
     """Say of each run which of its records are fresh; with a workload and a run, of each variant which files have changed."""
     layout = project_layout()
     if workload is not None and run is not None:
-        standing = judge_run(load_run(layout, workload, run), layout.root)
+        standing = judge_run(open_run(layout, workload, run).plan, layout.root)
         click.echo(f"{workload}/{run}, made at commit {', '.join(standing.commits) or 'none'}")
         for variant, files in standing.changed.items():
             told = (

@@ -111,7 +111,7 @@ def _block(worker: Worker) -> Callable[[int], float]:
 
 def _manifest_fields(case: Case, target: str, written: dict[str, Any]) -> dict[str, Any]:
     plan = case.plan
-    planned = next(planned for planned in plan.cases if planned.case == case.name)
+    planned = plan.case(case.name)
     return {
         "workload": plan.workload, "run": plan.run, "variant": plan.variant, "case": case.name, "target": target,
         "shape": planned.shape, "switches": planned.switches,

@@ -12,6 +12,7 @@ import msgspec
 
 from phasewise.export.target import Case, export_target
 from phasewise.export.worker import Refused, Worker
+from phasewise.records.base import find_case
 from phasewise.records.export import Export, ExportResult, ExportStatus
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.validate import Outcome, Validation
@@ -89,7 +90,7 @@ def _reason_to_skip(plan: VariantPlan) -> str:
 
 def _red_gate(gate: Validation | None, case: str) -> str:
     """Why the gate keeps `case` out; "" if it is open."""
-    found = next((row for row in gate.cases if row.case == case), None) if gate is not None else None
+    found = find_case(gate, case)
     if found is None:
         return "skipped because it has not been validated"
     if found.outcome in (Outcome.FAIL, Outcome.SKIPPED):

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phasewise.model.ratios import find_arm, step_times
+from phasewise.records.base import find_case
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
-from phasewise.records.validate import CaseValidation, Outcome, Validation
+from phasewise.records.validate import Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.stats import p50
 
@@ -86,9 +87,8 @@ def fit_at_once(chosen: Sequence[Chosen], case: PlannedCase, gates: Gates, sets:
     """Whether the processes of `sets` sets fit on the GPU together, each as large as its gate was; no where that is not known."""
     peaks = []
     for arm in chosen:
-        gate = find_gate(
-            case.parent if arm.plan.kind is Kind.CONTROL and case.parent else arm.plan.variant, case.case, gates
-        )
+        name = case.parent if arm.plan.kind is Kind.CONTROL and case.parent else arm.plan.variant
+        gate = find_case(gates.get(name), case.case)
         if gate is None or gate.peak_memory_bytes is None:
             return False
         peaks.append(gate.peak_memory_bytes)
@@ -114,7 +114,7 @@ def _find_baseline(case: PlannedCase, plans: Plans, gates: Gates) -> VariantPlan
 
 def known_step_s(record: Measurement | None, case: str, variant: str) -> float | None:
     """Seconds of a step of `variant` on record; infinity where it was too slow to be timed there, None where nothing is known."""
-    found = next((row for row in record.cases if row.case == case), None) if record is not None else None
+    found = find_case(record, case)
     if found is None:
         return None
     arm = next((arm for arm in found.arms if arm.variant == variant), None)
@@ -128,7 +128,7 @@ def known_step_s(record: Measurement | None, case: str, variant: str) -> float |
 
 
 def _may_run(plan: VariantPlan, case: str, gates: Gates) -> bool:
-    planned = next((planned for planned in plan.cases if planned.case == case), None)
+    planned = find_case(plan, case)
     return (
         planned is not None
         and not planned.baseline_at
@@ -139,7 +139,7 @@ def _may_run(plan: VariantPlan, case: str, gates: Gates) -> bool:
 
 def _judge(variant: str, case: str, gates: Gates, *, unchecked: bool) -> Failure | None:
     """The failure that the gate of `variant` amounts to; `unchecked`: a peer of another problem has no gate to pass."""
-    gate = find_gate(variant, case, gates)
+    gate = find_case(gates.get(variant), case)
     if gate is None:
         return Failure(reason=Reason.NOT_MEASURED, message=f"{variant} was not validated in {case}")
     if gate.failure is not None:
@@ -149,11 +149,3 @@ def _judge(variant: str, case: str, gates: Gates, *, unchecked: bool) -> Failure
     if gate.outcome is Outcome.SKIPPED and not unchecked:
         return Failure(reason=Reason.NOT_MEASURED, message=gate.message)
     return None
-
-
-def find_gate(variant: str, case: str, gates: Gates) -> CaseValidation | None:
-    """The validation of one variant in one case."""
-    validation = gates.get(variant)
-    if validation is None:
-        return None
-    return next((gate for gate in validation.cases if gate.case == case), None)

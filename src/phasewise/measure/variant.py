@@ -184,7 +184,7 @@ def make_entrant(chosen: Chosen, case: PlannedCase, judge: Judge, *, budget_from
     """
     control = budget_from.kind is Kind.CONTROL
     plan = msgspec.structs.replace(chosen.plan, budget=budget_from.budget)
-    planned = next(planned for planned in plan.cases if planned.case == case.case)
+    planned = plan.case(case.case)
     target = judge.launch(chosen.arm, plan)
     fresh = chosen.arm == "variant" and not control
     first = replace(target, environment={**target.environment, **empty_caches(caches)}) if fresh else target

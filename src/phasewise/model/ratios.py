@@ -85,6 +85,11 @@ def find_arm(case: CaseMeasurement, name: str) -> Arm | None:
     return next((arm for arm in case.arms if arm.arm == name), None)
 
 
+def find_parent_arm(case: CaseMeasurement) -> Arm | None:
+    """What the variant is compared with: its parent, the twin of a control, or the baseline where nothing else is there."""
+    return next((arm for name in ("parent", "twin", "baseline") if (arm := find_arm(case, name)) is not None), None)
+
+
 def dropped_share(case: CaseMeasurement) -> float:
     """Dropped rounds over all rounds; 0 without rounds."""
     return sum(bool(taken.dropped) for taken in case.rounds) / len(case.rounds) if case.rounds else 0.0

@@ -25,8 +25,8 @@ from phasewise.records.plan import PreparePlan, RunPlan, VariantPlan
 from phasewise.store import digest_of
 
 LOCK = "requirements.lock"
-# packages that read records and make others, or pages, of them
-READERS = ("analyse", "report", "stats")
+# what reads records and makes others, or pages, of them
+READERS = ("analyse/**/*", "report/**/*", "stats/**/*", "run.py")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ def _plan_prepare(context: RunContext, cases: tuple[str, ...]) -> PreparePlan:
 @functools.cache
 def _digest_readers() -> str:
     package = Path(__file__).parents[1]
-    files = [path for reader in READERS for path in (package / reader).rglob("*") if path.is_file()]
+    files = [path for reader in READERS for path in package.glob(reader) if path.is_file()]
     digest = hashlib.sha256()
     for path in sorted(path for path in files if path.suffix != ".pyc"):
         digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes())

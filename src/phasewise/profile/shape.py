@@ -8,5 +8,5 @@ from phasewise.records.plan import Kind, VariantPlan
 
 def choose_shape(plan: VariantPlan, case: str) -> Shape | None:
     """The first of the smaller shapes where a slow baseline is measured; None for the case's own."""
-    smaller = next(planned.baseline_at for planned in plan.cases if planned.case == case)
+    smaller = plan.case(case).baseline_at
     return Shape(**smaller[0]) if plan.kind is Kind.BASELINE and smaller else None

@@ -15,10 +15,11 @@ from phasewise.profile.nsight_compute import KERNELS, count_kernels
 from phasewise.profile.nsight_systems import watch_system
 from phasewise.profile.shape import choose_shape
 from phasewise.profile.turn import take_turn
+from phasewise.records.base import find_case
 from phasewise.records.machine import Machine
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.profile import Capture, CaseProfile, Profile
-from phasewise.records.validate import CaseValidation, Outcome, Validation
+from phasewise.records.validate import Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.store import digest, write
 from phasewise.workers.isolated import run_isolated
@@ -94,7 +95,7 @@ def profile_in_process(
             "machine": msgspec.to_builtins(machine), "turn": turn and str(turn),
         },
         environment=plan.environment, folder=root, timeout_s=max(TIMEOUT_S, plan.budget.timeout_s),
-        memory_bytes=next(planned.memory_limit_bytes for planned in plan.cases if planned.case == case), tooled=True,
+        memory_bytes=plan.case(case).memory_limit_bytes, tooled=True,
     )  # fmt: skip
     return (
         CaseProfile(case=case, failure=answer) if isinstance(answer, Failure) else msgspec.convert(answer, CaseProfile)
@@ -148,13 +149,9 @@ def _refuse(plan: VariantPlan, gate: Validation | None, case: str) -> Failure | 
     if plan.ranks > 1:
         message = f"a group of {plan.ranks} processes is not profiled; profile its parent, or one rank by hand"
         return Failure(reason=Reason.NEEDS, message=message)
-    judged = _judgement(gate, case)
+    judged = find_case(gate, case)
     if judged is not None and judged.outcome is Outcome.FAIL:
         return Failure(reason=Reason.RED_GATE, message=f"skipped because validation failed: {judged.message}")
     if judged is not None and judged.outcome is Outcome.SKIPPED:
         return judged.failure or Failure(reason=Reason.NEEDS, message=judged.message or "skipped by validation")
     return None
-
-
-def _judgement(gate: Validation | None, case: str) -> CaseValidation | None:
-    return next((judged for judged in gate.cases if judged.case == case), None) if gate is not None else None

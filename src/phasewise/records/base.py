@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol, TypeVar
+
 import msgspec
 
 Seconds = float
@@ -49,3 +51,26 @@ class Interval(Record, frozen=True, kw_only=True):
     estimate: float
     low: float
     high: float
+
+
+class OfCase(Protocol):
+    """What is on record of one case."""
+
+    @property
+    def case(self) -> str: ...
+
+
+C = TypeVar("C", bound=OfCase)
+C_co = TypeVar("C_co", bound=OfCase, covariant=True)
+
+
+class OfCases(Protocol[C_co]):
+    """A record with an entry a case."""
+
+    @property
+    def cases(self) -> tuple[C_co, ...]: ...
+
+
+def find_case(record: OfCases[C] | None, case: str) -> C | None:
+    """What `record` says of `case`; None where there is no record, or nothing of the case in it."""
+    return None if record is None else next((found for found in record.cases if found.case == case), None)

@@ -127,6 +127,10 @@ class VariantPlan(Record, frozen=True, kw_only=True):
     lock: str
     sources: str
 
+    def case(self, name: str) -> PlannedCase:
+        """The plan of one of its cases."""
+        return next(planned for planned in self.cases if planned.case == name)
+
 
 class CapturePlan(Record, frozen=True, kw_only=True):
     """What profile and export make of a variant: a phase that becomes or ceases to be the last is not measured again for it."""

@@ -7,7 +7,7 @@ from phasewise.records.verdict import Reason
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Link, Page, Paragraph, Section, Table, code, columns
-from phasewise.report.load import RunRecords, row_of
+from phasewise.report.rows import row_of
 from phasewise.report.sections.advice import tell_findings, tell_ledger
 from phasewise.report.sections.common import level_cell, part_pages, phase_link
 from phasewise.report.sections.exports import tell_exports
@@ -19,6 +19,7 @@ from phasewise.report.sections.provenance import tell_considered, tell_environme
 from phasewise.report.sections.rivals import tell_control, tell_peers
 from phasewise.report.sections.summary import tell_roadmap, tell_summary
 from phasewise.report.sections.time import tell_time
+from phasewise.run import Run
 
 # from reports/<workload>/<run>/ to reports/
 UP = "../../"
@@ -30,20 +31,20 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def make_pages(records: RunRecords) -> tuple[Page, ...]:
+def make_pages(run: Run) -> tuple[Page, ...]:
     """The index of a run, then a page for each part and one for phases without a part."""
-    pages = part_pages(records)
+    pages = part_pages(run)
     index = Page(
         name="index",
-        title=f"{show.clean(records.workload)} on {show.clean(records.run)}",
-        subtitle=records.plan.summary if records.plan else "The plan of this run is missing.",
-        sections=tuple(tell(records) for tell in SECTIONS),
+        title=f"{show.clean(run.workload)} on {show.clean(run.name)}",
+        subtitle=run.plan.summary or "The plan of this run is missing.",
+        sections=tuple(tell(run) for tell in SECTIONS),
         trail=(Link("All runs", f"{UP}index"),),
         pages=_links(pages, "index"),
         interactive=True,
         up=UP,
     )
-    return (index, *(_part_page(records, part, name, pages) for part, name in pages.items()))
+    return (index, *(_part_page(run, part, name, pages) for part, name in pages.items()))
 
 
 def _links(pages: dict[str | None, str], current: str) -> tuple[Link, ...]:
@@ -52,46 +53,44 @@ def _links(pages: dict[str | None, str], current: str) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def _part_page(records: RunRecords, part: str | None, name: str, pages: dict[str | None, str]) -> Page:
-    phases = tuple(phase for phase in records.phases if phase.part == part)
+def _part_page(run: Run, part: str | None, name: str, pages: dict[str | None, str]) -> Page:
+    phases = tuple(phase for phase in run.plan.phases if phase.part == part)
     return Page(
         name=name,
-        title=f"{show.clean(part) if part else 'Phases'} of {show.clean(records.workload)}",
-        subtitle=(f"{len(phases)} {'phase' if len(phases) == 1 else 'phases'} of the run ", code(records.run)),
-        sections=(_overview(records, part, phases), *(tell_phase(records, phase) for phase in phases)),
-        trail=(Link("All runs", f"{UP}index"), Link(f"{records.workload} on {records.run}", "index")),
+        title=f"{show.clean(part) if part else 'Phases'} of {show.clean(run.workload)}",
+        subtitle=(f"{len(phases)} {'phase' if len(phases) == 1 else 'phases'} of the run ", code(run.name)),
+        sections=(_overview(run, part, phases), *(tell_phase(run, phase) for phase in phases)),
+        trail=(Link("All runs", f"{UP}index"), Link(f"{run.workload} on {run.name}", "index")),
         pages=_links(pages, name),
         up=UP,
     )
 
 
-def _overview(records: RunRecords, part: str | None, phases: tuple[StoryPhase, ...]) -> Section:
+def _overview(run: Run, part: str | None, phases: tuple[StoryPhase, ...]) -> Section:
     """Where the part ended, its targets, and its phases at a glance."""
     blocks: list[Block] = []
-    for case in records.cases:
+    for case in run.results:
         for result in case.parts:
             if part is not None and result.part == part:
                 told = sentences.part_sentence(result)
                 blocks.append(Paragraph((code(case.case), ": ", told, " ", level_cell(result.level))))
-    targets = [
-        one for one in (records.analysis.targets if records.analysis else ()) if part is not None and one.part == part
-    ]
+    targets = [one for one in (run.analysis.targets if run.analysis else ()) if part is not None and one.part == part]
     if targets:
         blocks.append(criteria_table("Targets of this part", targets))
     titles = columns("Phase", "Case", "#Documented", "#Over the parent", "Verdict")
-    rows = tuple(_glance(records, phase) for phase in phases)
+    rows = tuple(_glance(run, phase) for phase in phases)
     blocks.append(Table("The phases in order, each in the first case that it is for", titles, rows))
     return Section("overview", "Overview", tuple(blocks))
 
 
-def _glance(records: RunRecords, phase: StoryPhase) -> tuple[Inline, ...]:
+def _glance(run: Run, phase: StoryPhase) -> tuple[Inline, ...]:
     """A phase in one row."""
-    told = [(case.case, row) for case in records.cases if (row := row_of(case, phase.variant)) is not None]
+    told = [(case.case, row) for case in run.results if (row := row_of(case, phase.variant)) is not None]
     # where it is for no case, the first says why
     chosen = [(case, row) for case, row in told if row.verdict.reason is not Reason.CASE_NOT_CHOSEN]
     case, row = next(iter([*chosen, *told]), ("", None))
     return (
-        phase_link(records, phase.variant),
+        phase_link(run, phase.variant),
         code(case) if case else show.NOTHING,
         show.ratio_range(phase.documented),
         show.ratio_interval(row.verdict.over_parent) if row else show.NOTHING,

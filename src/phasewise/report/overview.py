@@ -12,7 +12,7 @@ from phasewise.records.plan import RunPlan
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, columns
-from phasewise.report.load import row_of
+from phasewise.report.rows import row_of
 from phasewise.report.sections.common import level_cell, nothing
 
 

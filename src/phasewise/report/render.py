@@ -11,10 +11,10 @@ from phasewise.report.blocks import Page, figures_of
 from phasewise.report.charts import bundle_script, draw_svg, script_stamp
 from phasewise.report.content import make_pages
 from phasewise.report.html import render_html
-from phasewise.report.load import read_run
 from phasewise.report.markdown import render_markdown
 from phasewise.report.numbers import write_numbers
 from phasewise.report.overview import make_overview
+from phasewise.run import Run
 
 
 def render_run(root: Path, workload: str, run: str) -> None:
@@ -23,7 +23,7 @@ def render_run(root: Path, workload: str, run: str) -> None:
     Missing or unreadable records are shown as holes. Files whose content did not change keep their age.
     """
     folder = Layout(root).report(workload, run)
-    pages = make_pages(read_run(root, workload, run))
+    pages = make_pages(Run(workload, run, layout=Layout(root), forgiving=True))
     svgs = _draw(pages)
     for page in pages:
         _write(render_html(page, svgs), folder / f"{page.name}.html")

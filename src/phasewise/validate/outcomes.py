@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError, Validation
+from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError
 from phasewise.records.verdict import Failure, Reason
 
 
@@ -37,11 +37,6 @@ def failed_case(case: str, failure: Failure) -> CaseValidation:
     if failure.reason in (Reason.UNSUPPORTED, Reason.NEEDS):
         return skipped_case(case, failure.reason, failure.message)
     return CaseValidation(case=case, outcome=Outcome.FAIL, message=failure.message, failure=failure)
-
-
-def find_validation(validations: Validation | None, case: str) -> CaseValidation | None:
-    """The record of one case; None where there is none."""
-    return next((found for found in validations.cases if found.case == case), None) if validations is not None else None
 
 
 def is_sound(validation: CaseValidation | None) -> bool:

@@ -12,12 +12,13 @@ import msgspec
 
 from phasewise.model.followed import name_followed
 from phasewise.model.freshness import Closure
+from phasewise.records.base import find_case
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Reason
 from phasewise.store import digest
 from phasewise.validate.case import validate_case
-from phasewise.validate.outcomes import conclude, find_validation, is_sound, skipped_case
+from phasewise.validate.outcomes import conclude, is_sound, skipped_case
 from phasewise.validate.sanitizer import run_sanitizer
 from phasewise.workers.side_by_side import count_at_once, was_too_tight
 
@@ -104,7 +105,7 @@ def _baseline(
 ) -> CaseValidation | None:
     for name in planned.ancestors:
         if name in plans and plans[name].kind is Kind.BASELINE:
-            return find_validation(validations.get(name), planned.case)
+            return find_case(validations.get(name), planned.case)
     return None
 
 
@@ -113,7 +114,7 @@ def _ancestor(
 ) -> VariantPlan | None:
     """The first that passed its gate of those that may be followed."""
     for name in name_followed(planned, plans):
-        if is_sound(find_validation(validations.get(name), planned.case)):
+        if is_sound(find_case(validations.get(name), planned.case)):
             return plans[name]
     return None
 

@@ -16,7 +16,7 @@ from phasewise.records.profile import Breakdown, Kernel, Region
 from phasewise.report import format as show
 from phasewise.report.blocks import Figure
 from phasewise.report.figures import theme
-from phasewise.report.load import kept_rows
+from phasewise.report.rows import kept_rows
 
 # a line of text is so many times as high as the next: 14 of the roofline's 320 pixels, which span three or four decades
 LINE = 1.45

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.analyse import CaseResult, Finding
+from phasewise.records.analyse import CaseResult, Finding, Ledger
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import (
@@ -20,37 +20,38 @@ from phasewise.report.blocks import (
     strong,
 )
 from phasewise.report.figures.phases import draw_predictions
-from phasewise.report.load import RunRecords, kept_rows
+from phasewise.report.rows import kept_rows
 from phasewise.report.sections.common import by_case, nothing, phase_link
+from phasewise.run import Run
 
 SCORE_TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "muted"}
 
 
-def tell_findings(records: RunRecords) -> Section:
+def tell_findings(run: Run) -> Section:
     """The next step first, then the findings on the end of each stack."""
-    blocks = by_case(records.cases, "findings", lambda case: _findings(records, case))
+    blocks = by_case(run.results, "findings", lambda case: _findings(run, case))
     return Section(
-        "findings", "Findings and next step", (*_next(records), *blocks) or nothing("Nothing has been analysed yet.")
+        "findings", "Findings and next step", (*_next(run), *blocks) or nothing("Nothing has been analysed yet.")
     )
 
 
-def _next(records: RunRecords) -> tuple[Block, ...]:
-    steps = records.analysis.next_steps if records.analysis else ()
+def _next(run: Run) -> tuple[Block, ...]:
+    steps = run.analysis.next_steps if run.analysis else ()
     if not steps:
         return nothing("No next step stands out.")
     items: list[Inline] = []
     for step in steps:
         gain = f" Expected gain of the step: {show.ratio_interval(step.gain)}." if step.gain else ""
         phase: tuple[str | Span, ...] = (" Phase: ", code(step.phase), ".") if step.phase else ()
-        where: tuple[str | Span, ...] = (" (case ", code(step.case), ") ") if len(records.cases) > 1 else (" ",)
+        where: tuple[str | Span, ...] = (" (case ", code(step.case), ") ") if len(run.results) > 1 else (" ",)
         items.append((code(step.finding), *where, strong(step.advice), gain, *phase))
     return (Group("next-step", "Next step", (Bullets(tuple(items), ordered=True),)),)
 
 
-def _findings(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
+def _findings(run: Run, case: CaseResult) -> tuple[Block, ...]:
     order = [case.stack or "", *(row.variant for row in reversed(kept_rows(case)))]
-    variant = next((name for name in order if records.of(name).analysed(case.case)), None)
-    analysis = records.of(variant).analysed(case.case)
+    variant = next((name for name in order if run[name].analysed(case.case)), None)
+    analysis = run[variant or ""].analysed(case.case)
     if variant is None or analysis is None:
         return nothing("No findings are on record for this case.")
     found = sorted(
@@ -106,15 +107,15 @@ def observed(one: Finding) -> str:
     return "; ".join(seen) or show.NOTHING
 
 
-def tell_ledger(records: RunRecords) -> Section:
+def tell_ledger(run: Run) -> Section:
     """Every prediction beside its outcome, then how well each rule has done."""
-    ledger = records.ledger
+    ledger = run.find(Ledger)
     if ledger is None or not ledger.scores:
         return Section("ledger", "Prediction ledger", nothing("No prediction has been scored yet."))
     titles = columns("Phase", "Case", "Finding", "Basis", "#Predicted", "#Measured", "Outcome", "#Bias")
     rows = tuple(
         (
-            phase_link(records, one.prediction.variant),
+            phase_link(run, one.prediction.variant),
             code(one.prediction.case),
             code(one.prediction.finding) if one.prediction.finding else show.NOTHING,
             sentences.basis(one.prediction.basis),

@@ -13,17 +13,17 @@ from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Block, Group, Inline, Paragraph, Span, code
 from phasewise.report.figures.theme import slug
-from phasewise.report.load import RunRecords
+from phasewise.run import Run
 
 # page of the phases that belong to no part
 LOOSE = "phases"
 RESERVED = ("index", LOOSE, "summary", "figures")
 
 
-def part_pages(records: RunRecords) -> dict[str | None, str]:
+def part_pages(run: Run) -> dict[str | None, str]:
     """File name of each part's page, without its ending; None stands for phases without a part."""
-    planned = list(records.plan.parts) if records.plan else []
-    planned += [phase.part for phase in records.phases if phase.part is not None and phase.part not in planned]
+    planned = list(run.plan.parts)
+    planned += [phase.part for phase in run.plan.phases if phase.part is not None and phase.part not in planned]
     pages: dict[str | None, str] = {}
     for part in planned:
         name = slug(part)
@@ -31,19 +31,19 @@ def part_pages(records: RunRecords) -> dict[str | None, str]:
             name += "-part"
         if part not in pages:
             pages[part] = name
-    if any(phase.part is None for phase in records.phases):
+    if any(phase.part is None for phase in run.plan.phases):
         pages[None] = LOOSE
     return pages
 
 
-def phase_link(records: RunRecords, variant: str | None) -> Inline:
+def phase_link(run: Run, variant: str | None) -> Inline:
     """The name of a variant, linked to where its phase is told."""
-    story = records.story(variant)
     if variant is None:
         return show.NOTHING
+    story = run.phases.get(variant)
     if story is None:
         return code(variant)
-    return Span(variant, code=True, href=f"{part_pages(records)[story.part]}#{slug(story.variant)}")
+    return Span(variant, code=True, href=f"{part_pages(run)[story.part]}#{slug(story.variant)}")
 
 
 def finding_link(finding: str) -> Span:
@@ -76,9 +76,9 @@ def switches_text(switches: dict[str, Scalar]) -> str:
     return ", ".join(f"{show.clean(name)}={show.scalar(value)}" for name, value in sorted(switches.items()))
 
 
-def method(records: RunRecords, variant: str, sets: dict[str, Scalar]) -> Inline:
+def method(run: Run, variant: str, sets: dict[str, Scalar]) -> Inline:
     """One line on how a phase does it: the author's, else the switches it sets."""
-    story = records.story(variant)
+    story = run.phases.get(variant)
     if story is not None and story.method:
         return story.method
     return code(switches_text(sets)) if sets else show.NOTHING
@@ -113,11 +113,11 @@ def phases_in_order(case: CaseResult) -> tuple[Row, ...]:
     return tuple(row for row in case.rows if row.kind.value in ("baseline", "phase"))
 
 
-def rows_of(records: RunRecords, phase: StoryPhase) -> tuple[tuple[CaseResult, Row], ...]:
+def rows_of(run: Run, phase: StoryPhase) -> tuple[tuple[CaseResult, Row], ...]:
     """The rows of a phase in every case that it is for."""
     return tuple(
         (case, row)
-        for case in records.cases
+        for case in run.results
         for row in case.rows
         if row.variant == phase.variant and row.verdict.reason is not Reason.CASE_NOT_CHOSEN
     )

@@ -8,8 +8,8 @@ from phasewise.records.base import Interval
 from phasewise.records.export import Export, ExportResult, ExportStatus
 from phasewise.report import format as show
 from phasewise.report.blocks import Block, Inline, Paragraph, Section, Span, Table, Tone, code, columns
-from phasewise.report.load import RunRecords
 from phasewise.report.sections.common import nothing, phase_link
+from phasewise.run import Run
 from phasewise.stats.trimmed import trimmed_mean, yuen_interval
 
 TONES: dict[ExportStatus, Tone] = {
@@ -18,9 +18,9 @@ TONES: dict[ExportStatus, Tone] = {
 }  # fmt: skip
 
 
-def tell_exports(records: RunRecords) -> Section:
+def tell_exports(run: Run) -> Section:
     """Every export of every variant that has one."""
-    exports = [(name, held.export) for name, held in records.variants.items() if held.export is not None]
+    exports = [(held.name, held.export) for held in run.variants if held.export is not None]
     if not exports:
         return Section("exports", "Exports", nothing("Nothing was exported."))
     blocks: list[Block] = []
@@ -32,7 +32,7 @@ def tell_exports(records: RunRecords) -> Section:
         titles = columns(
             "Variant", "Case", "Target", "Outcome", "#Largest error", "#Over eager", "#Size", "#Took", "Reason"
         )
-        rows = tuple((phase_link(records, name), *_row(one)) for name, one in results)
+        rows = tuple((phase_link(run, name), *_row(one)) for name, one in results)
         note = "Over eager: time of the eager module over that of the reloaded export, in interleaved calls."
         blocks.append(Table("Exports, each reloaded in a clean process", titles, rows, note=note))
     for name, export in exports:

@@ -4,42 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phasewise.records.analyse import CaseResult
+from phasewise.records.base import find_case
 from phasewise.records.plan import Allowance
 from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError
 from phasewise.report import format as show
 from phasewise.report.blocks import Block, Figure, Group, Inline, Paragraph, Section, Span, Table, code, columns
 from phasewise.report.figures.recordings import draw_check
 from phasewise.report.figures.theme import slug
-from phasewise.report.load import RunRecords
 from phasewise.report.sections.common import case_words, flag, nothing, outcome_cell, phase_link
+from phasewise.run import Run
 
 MOST_ERRORS = 12
 
 
-def tell_validation(records: RunRecords) -> Section:
+def tell_validation(run: Run) -> Section:
     """One line a variant, then the workload's own checks with their numbers and charts."""
-    names = list(records.plan.cases) if records.plan else [case.case for case in records.cases]
+    names = list(run.plan.cases) or [case.case for case in run.results]
     cases = list(
-        dict.fromkeys(
-            names + [one.case for held in records.variants.values() if held.validation for one in held.validation.cases]
-        )
+        dict.fromkeys(names + [one.case for held in run.variants if held.validation for one in held.validation.cases])
     )
-    told = [(case, _case(records, case)) for case in cases]
+    told = [(case, _case(run, case)) for case in cases]
     told = [(case, blocks) for case, blocks in told if blocks]
     if not told:
         return Section("validation", "Validation checklist", nothing("No validation is on record."))
-    blocks: list[Block] = [*tier_words(records)]
+    blocks: list[Block] = [*tier_words(run)]
     for index, (case, inner) in enumerate(told):
         alone = len(told) == 1
         blocks += inner if alone else [Group(f"validation-{slug(case)}", (case_words(index), code(case)), inner)]
     return Section("validation", "Validation checklist", tuple(blocks))
 
 
-def tier_words(records: RunRecords) -> tuple[Block, ...]:
+def tier_words(run: Run) -> tuple[Block, ...]:
     """The allowance that errors are held against."""
-    allowance = next((held.plan.allowance for held in records.variants.values() if held.plan), None)
-    tier = records.plan.tier if records.plan else ""
+    allowance = next((held.plan.allowance for held in run.variants if held.plan), None)
+    tier = run.plan.tier
     if allowance is None:
         return (Paragraph(f"Tier: {tier}."),) if tier else ()
     return (Paragraph(f"Tier {tier}: {allowance_words(allowance)}"),)
@@ -54,18 +52,17 @@ def allowance_words(allowance: Allowance) -> str:
     )
 
 
-def _case(records: RunRecords, case: str) -> tuple[Block, ...]:
-    held = [(name, variant.validated(case)) for name, variant in records.variants.items()]
-    found = [(name, one) for name, one in held if one is not None]
+def _case(run: Run, case: str) -> tuple[Block, ...]:
+    found = [(held.name, one) for held in run.variants if (one := held.gate(case)) is not None]
     if not found:
         return ()
     titles = columns(
         "Variant", "Gate", "#Worst error over allowance", "#Largest error", "Against", "Guards", "Checks", "Remarks"
     )
-    rows = tuple((phase_link(records, name), *_line(one)) for name, one in found)
+    rows = tuple((phase_link(run, name), *_line(one)) for name, one in found)
     note = "Worst error over allowance: at most 1 is within the tier."
     table = Table(f"The gate in {case}", titles, rows, note=note)
-    return (table, *_checks(records, case, found))
+    return (table, *_checks(run, case, found))
 
 
 def _line(one: CaseValidation) -> tuple[Inline, ...]:
@@ -94,14 +91,14 @@ def _passed(outcomes: list[Outcome]) -> Inline:
     return flag(f"{outcomes.count(Outcome.PASS)} of {len(outcomes)} pass", failed > 0)
 
 
-def _checks(records: RunRecords, case: str, found: list[tuple[str, CaseValidation]]) -> tuple[Block, ...]:
+def _checks(run: Run, case: str, found: list[tuple[str, CaseValidation]]) -> tuple[Block, ...]:
     names = list(dict.fromkeys(check.check for _, one in found for check in one.checks))
     blocks: list[Block] = []
     for name in names:
         results = [(variant, check) for variant, one in found for check in one.checks if check.check == name]
-        rows = tuple((phase_link(records, variant), *check_line(check)) for variant, check in results)
+        rows = tuple((phase_link(run, variant), *check_line(check)) for variant, check in results)
         table = Table(f"Check {show.clean(name)} in {case}", columns("Variant", "Outcome", "Numbers", "Message"), rows)
-        figures = _one_chart(records, case, results)
+        figures = _one_chart(run, case, results)
         blocks.append(Group(f"check-{slug(case)}-{slug(name)}", ("Check ", code(name)), (*figures, table)))
     return tuple(blocks)
 
@@ -114,9 +111,10 @@ def check_line(check: CheckResult) -> tuple[Inline, ...]:
     return outcome_cell(check.outcome), numbers or show.NOTHING, check.message or show.NOTHING
 
 
-def _one_chart(records: RunRecords, case: str, results: list[tuple[str, CheckResult]]) -> tuple[Block, ...]:
+def _one_chart(run: Run, case: str, results: list[tuple[str, CheckResult]]) -> tuple[Block, ...]:
     """The chart of the end of the stack, else of the last variant that has one."""
-    stack = next((one.stack for one in records.cases if one.case == case), None)
+    judged = find_case(run.analysis, case)
+    stack = judged.stack if judged is not None else None
     for variant, check in sorted(reversed(results), key=lambda result: result[0] != stack):
         figure = check_figure(check, case, variant)
         if figure is not None:
@@ -180,8 +178,3 @@ def failed_guards(case: CaseValidation) -> Span | None:
     """The guards that a variant did not pass, in words."""
     names = [one.guard for one in case.guards if one.outcome == Outcome.FAIL]
     return Span(f"Guards that failed: {', '.join(map(show.clean, names))}.", tone="bad") if names else None
-
-
-def gate_of(records: RunRecords, case: CaseResult, variant: str) -> CaseValidation | None:
-    """The validation of a variant in a case."""
-    return records.of(variant).validated(case.case)

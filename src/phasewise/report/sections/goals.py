@@ -9,20 +9,20 @@ from phasewise.records.plan import PlannedRisk, PlannedTarget
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Inline, Section, Span, Table, code, columns
-from phasewise.report.load import RunRecords
 from phasewise.report.sections.common import level_cell, nothing
+from phasewise.run import Run
 
 # what a reader has to see first, where one risk was checked in several cases: a check is meant for some of them
 GRAVITY = ("came true", "did not come true", "by hand", "not checked")
 
 
-def tell_criteria(records: RunRecords) -> Section:
+def tell_criteria(run: Run) -> Section:
     """Every target with its bounds, what was reached, and why nothing was."""
-    results = records.analysis.targets if records.analysis else ()
+    results = run.analysis.targets if run.analysis else ()
     if results:
         blocks: tuple[Table, ...] = (criteria_table("Targets with their evidence", results),)
-    elif records.plan and records.plan.targets:
-        blocks = (_planned(records.plan.targets),)
+    elif run.plan.targets:
+        blocks = (_planned(run.plan.targets),)
     else:
         return Section("criteria", "Success criteria", nothing("No targets were declared."))
     return Section("criteria", "Success criteria", blocks)
@@ -58,15 +58,13 @@ def _stated(one: TargetResult | PlannedTarget) -> tuple[Inline, ...]:
     return one.name, code(one.case), one.against, *bounds
 
 
-def tell_risks(records: RunRecords) -> Section:
+def tell_risks(run: Run) -> Section:
     """The risk register, each line with its outcome."""
-    planned: list[tuple[PlannedRisk, str | None]] = [
-        (risk, None) for risk in (records.plan.risks if records.plan else ())
-    ]
-    planned += [(risk, phase.variant) for phase in records.phases for risk in phase.risks]
+    planned: list[tuple[PlannedRisk, str | None]] = [(risk, None) for risk in run.plan.risks]
+    planned += [(risk, phase.variant) for phase in run.plan.phases for risk in phase.risks]
     told = {(risk.title, variant) for risk, variant in planned}
-    rows = [_risk_row(risk, variant, find_result(records, risk.title, variant)) for risk, variant in planned]
-    loose = [risk for risk in (records.analysis.risks if records.analysis else ()) if (risk.title, None) not in told]
+    rows = [_risk_row(risk, variant, find_result(run, risk.title, variant)) for risk, variant in planned]
+    loose = [risk for risk in (run.analysis.risks if run.analysis else ()) if (risk.title, None) not in told]
     in_phases = {title for title, variant in told if variant is not None}
     rows += [
         (one.title, show.NOTHING, show.NOTHING, show.NOTHING, show.NOTHING, show.NOTHING, outcome_of(one), one.evidence)
@@ -81,22 +79,22 @@ def tell_risks(records: RunRecords) -> Section:
     return Section("risks", "Risk checklist", (Table("Risks with what became of them", titles, tuple(rows)),))
 
 
-def risks_of_phase(records: RunRecords, variant: str, risks: tuple[PlannedRisk, ...]) -> Table:
+def risks_of_phase(run: Run, variant: str, risks: tuple[PlannedRisk, ...]) -> Table:
     """The part of the register that belongs to one phase."""
     titles = columns("Risk", "Probability, impact", "Mitigation", "Contingency", "Check", "Outcome", "Evidence")
     rows = []
     for risk in risks:
-        full = _risk_row(risk, variant, find_result(records, risk.title, variant))
+        full = _risk_row(risk, variant, find_result(run, risk.title, variant))
         rows.append((full[0], *full[2:]))
     return Table("Risks of this phase", titles, tuple(rows))
 
 
-def find_result(records: RunRecords, title: str, variant: str | None) -> RiskResult | None:
+def find_result(run: Run, title: str, variant: str | None) -> RiskResult | None:
     """What became of a risk in the cases where it was checked, the gravest first; of the run where it belongs to no phase."""
     if variant is None:
-        results = list(records.analysis.risks) if records.analysis else []
+        results = list(run.analysis.risks) if run.analysis else []
     else:
-        results = [risk for case in records.cases for row in case.rows if row.variant == variant for risk in row.risks]
+        results = [risk for case in run.results for row in case.rows if row.variant == variant for risk in row.risks]
     mine = [risk for risk in results if risk.title == title]
     return min(mine, key=lambda risk: GRAVITY.index(risk.outcome) if risk.outcome in GRAVITY else -1, default=None)
 

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from phasewise.model.freshness import judge_run
 from phasewise.records.analyse import CaseResult
 from phasewise.records.verdict import Level
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Alarms, Block, Lead, Paragraph, Section, Span, Table, code, columns
-from phasewise.report.load import RunRecords, row_of
+from phasewise.report.rows import row_of
 from phasewise.report.sections.common import level_cell, nothing, phase_link
+from phasewise.run import Run
 
 
-def tell_headline(records: RunRecords) -> Section:
+def tell_headline(run: Run) -> Section:
     """The speed-up of the headline case's stack over its baseline, then the other cases."""
     blocks: list[Block] = []
-    if not records.cases:
+    if not run.results:
         blocks += nothing("Nothing has been analysed yet: run the graph, or its analyse stage.")
     else:
-        blocks.append(_lead(records.cases[0]))
-    if records.standing is not None and records.standing.changed:
-        blocks.append(Paragraph((sentences.freshness(records.standing),)))
-    if len(records.cases) > 1:
-        blocks.append(_cases(records))
-    if records.cases and any(case.parts for case in records.cases):
-        blocks.append(_parts(records))
+        blocks.append(_lead(run.results[0]))
+    standing = judge_run(run.plan, run.layout.root) if run.layout is not None and run.rows else None
+    if standing is not None and standing.changed:
+        blocks.append(Paragraph((sentences.freshness(standing),)))
+    if len(run.results) > 1:
+        blocks.append(_cases(run))
+    if run.results and any(case.parts for case in run.results):
+        blocks.append(_parts(run))
     return Section("headline", "Headline", tuple(blocks))
 
 
@@ -44,14 +47,14 @@ def _lead(case: CaseResult) -> Lead:
     return Lead(value, text, sentences.headline_tone(case))
 
 
-def _cases(records: RunRecords) -> Table:
+def _cases(run: Run) -> Table:
     rows = []
-    for case in records.cases:
+    for case in run.results:
         row = row_of(case, case.stack)
         rows.append(
             (
                 code(case.case),
-                phase_link(records, case.stack),
+                phase_link(run, case.stack),
                 show.ratio_interval(case.stack_speedup) + sentences.mark(case.stack_status),
                 show.time_interval(row.time_s if row else None),
                 show.rate(row.items_per_s if row else None, f"{case.item}/s"),
@@ -63,16 +66,16 @@ def _cases(records: RunRecords) -> Table:
     return Table("All cases at the end of their stacks", titles, tuple(rows))
 
 
-def _parts(records: RunRecords) -> Table:
+def _parts(run: Run) -> Table:
     rows = tuple(
         (
             part.part,
             code(case.case),
-            phase_link(records, part.variant),
+            phase_link(run, part.variant),
             show.ratio_interval(part.speedup) + sentences.mark(part.status),
             level_cell(part.level),
         )
-        for case in records.cases
+        for case in run.results
         for part in case.parts
         if part.variant is not None or part.level is not Level.NONE
     )
@@ -80,14 +83,14 @@ def _parts(records: RunRecords) -> Table:
     return Table("Parts of the plan", titles, rows)
 
 
-def tell_alarms(records: RunRecords) -> Section:
+def tell_alarms(run: Run) -> Section:
     """The first finding: kept phases that lost, gates that did not hold, holes in the records."""
-    alarms = tuple(records.analysis.alarms) if records.analysis else ()
-    holes = records.holes
+    alarms = tuple(run.analysis.alarms) if run.analysis else ()
+    holes = run.holes
     blocks: list[Block] = []
     if alarms:
         blocks.append(Alarms(alarms))
-    elif records.analysis is not None:
+    elif run.analysis is not None:
         blocks.append(Paragraph(Span("No alarms: every kept phase holds and every gate did its work.", tone="good")))
     if holes:
         count = f"{len(holes)} {'record is' if len(holes) == 1 else 'records are'} missing or can't be read"

@@ -23,31 +23,32 @@ from phasewise.report.blocks import (
 )
 from phasewise.report.figures.profile import draw_breakdown
 from phasewise.report.figures.theme import slug
-from phasewise.report.load import RunRecords, row_of
+from phasewise.report.rows import row_of
 from phasewise.report.sections.common import level_cell, nothing, outcome_cell, rows_of, status_cell
-from phasewise.report.sections.gate import check_figure, check_line, error_table, failed_guards, gate_of, guard_table
+from phasewise.report.sections.gate import check_figure, check_line, error_table, failed_guards, guard_table
 from phasewise.report.sections.goals import criteria_table, risks_of_phase
 from phasewise.report.sections.time import breakdown_table
+from phasewise.run import Run
 
 
-def tell_phase(records: RunRecords, phase: StoryPhase) -> Section:
+def tell_phase(run: Run, phase: StoryPhase) -> Section:
     """Everything on record about one phase."""
-    rows = rows_of(records, phase)
-    targets = [one for one in (records.analysis.targets if records.analysis else ()) if one.phase == phase.phase]
+    rows = rows_of(run, phase)
+    targets = [one for one in (run.analysis.targets if run.analysis else ()) if one.phase == phase.phase]
     blocks: list[Block] = [
         *_verdicts(phase, rows),
-        *_change(records, phase, rows),
-        Definitions(_plan(records, phase, rows)),
+        *_change(run, phase, rows),
+        Definitions(_plan(run, phase, rows)),
         *_outcome(rows),
     ]
     if targets:
         blocks.append(criteria_table("Targets of this phase", targets))
     for case, row in rows:
-        blocks += _gate(records, case, row)
+        blocks += _gate(run, case, row)
     for case, row in rows:
-        blocks += _profiles(records, case, row)
+        blocks += _profiles(run, case, row)
     if phase.risks:
-        blocks.append(risks_of_phase(records, phase.variant, phase.risks))
+        blocks.append(risks_of_phase(run, phase.variant, phase.risks))
     return Section(slug(phase.variant), show.clean(phase.variant), tuple(blocks))
 
 
@@ -66,12 +67,12 @@ def _verdicts(phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tu
     return (told,)
 
 
-def _change(records: RunRecords, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
+def _change(run: Run, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
     """The switches that differ from the parent's, before and after."""
-    planned = records.planned(phase.variant)
+    planned = run.rows.get(phase.variant)
     parent = (planned.parent if planned else None) or (rows[0][1].parent if rows else None)
     sets = (planned.sets if planned else {}) or (rows[0][1].sets if rows else {})
-    before = _switches(records, rows, parent)
+    before = _switches(run, rows, parent)
     if not sets:
         return ()
     lines = []
@@ -82,18 +83,16 @@ def _change(records: RunRecords, phase: StoryPhase, rows: tuple[tuple[CaseResult
     return (Paragraph(("What was changed", *((" over ", code(parent)) if parent else ()), ":")), Code("\n".join(lines)))
 
 
-def _switches(records: RunRecords, rows: tuple[tuple[CaseResult, Row], ...], parent: str | None) -> dict[str, Scalar]:
-    planned = records.planned(parent) if parent else None
+def _switches(run: Run, rows: tuple[tuple[CaseResult, Row], ...], parent: str | None) -> dict[str, Scalar]:
+    planned = run.rows.get(parent) if parent else None
     if planned is not None:
         return planned.switches
     row = row_of(rows[0][0], parent) if rows else None
     return row.switches if row else {}
 
 
-def _plan(
-    records: RunRecords, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]
-) -> tuple[tuple[Inline, Inline], ...]:
-    pairs: list[tuple[Inline, Inline]] = [("Because", _because(records, phase, rows))]
+def _plan(run: Run, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[tuple[Inline, Inline], ...]:
+    pairs: list[tuple[Inline, Inline]] = [("Because", _because(run, phase, rows))]
     if phase.method:
         pairs.append(("Method", phase.method))
     pairs.append(("Documented", show.ratio_range(phase.documented)))
@@ -107,13 +106,13 @@ def _plan(
     return tuple(pairs)
 
 
-def _because(records: RunRecords, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> Inline:
+def _because(run: Run, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> Inline:
     """The reason, and whether the parent's profile bears it out."""
     if phase.because_is_idea or not phase.because:
         return (phase.because or show.NOTHING, Span(" (the author's idea, not from a trace)", tone="muted"))
-    planned = records.planned(phase.variant)
+    planned = run.rows.get(phase.variant)
     parent = (planned.parent if planned else None) or (rows[0][1].parent if rows else None)
-    analysis = records.of(parent).analysis
+    analysis = run[parent or ""].analysis
     found = [
         one for case in (analysis.cases if analysis else ()) for one in case.findings if one.finding == phase.because
     ]
@@ -155,8 +154,8 @@ def _outcome(rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
     return (Table("Measured", titles, told),)
 
 
-def _gate(records: RunRecords, case: CaseResult, row: Row) -> tuple[Block, ...]:
-    gate = gate_of(records, case, row.variant)
+def _gate(run: Run, case: CaseResult, row: Row) -> tuple[Block, ...]:
+    gate = run[row.variant].gate(case.case)
     if gate is None:
         return (Paragraph((f"Validation in {show.clean(case.case)}: ", Span("no record", tone="warn"), ".")),)
     message = f" {show.clean(gate.message)}" if gate.message else ""
@@ -185,11 +184,11 @@ def _checks(gate: CaseValidation, case: CaseResult, row: Row) -> tuple[Block, ..
     return (table, *(figure for figure in figures if figure is not None))
 
 
-def _profiles(records: RunRecords, case: CaseResult, row: Row) -> tuple[Block, ...]:
+def _profiles(run: Run, case: CaseResult, row: Row) -> tuple[Block, ...]:
     """The step of the parent beside the step of this variant."""
     found = []
     for variant in (row.parent, row.variant):
-        profile = records.of(variant).profiled(case.case)
+        profile = run[variant or ""].profiled(case.case)
         if variant is not None and profile is not None and profile.breakdown is not None:
             found.append((variant, profile.breakdown))
     if row.variant not in {variant for variant, _ in found}:

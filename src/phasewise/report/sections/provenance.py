@@ -8,29 +8,31 @@ from phasewise.records.machine import Machine, Peaks
 from phasewise.records.plan import Budget
 from phasewise.report import format as show
 from phasewise.report.blocks import Block, Code, Definitions, Inline, Paragraph, Section, Span, Table, code, columns
-from phasewise.report.load import RunRecords
+from phasewise.report.rows import find_machine
 from phasewise.report.sections.common import nothing, switches_text
+from phasewise.run import Run
 
 
-def tell_considered(records: RunRecords) -> Section:
+def tell_considered(run: Run) -> Section:
     """Ideas that were not done, each with its reason."""
     title = "Considered and not done"
-    considered = records.plan.considered if records.plan else ()
+    considered = run.plan.considered
     if not considered:
         return Section("considered", title, nothing("The workload lists nothing here."))
     table = Table("Weighed and left", columns("Idea", "Why not"), tuple(considered))
     return Section("considered", title, (table,))
 
 
-def tell_environment(records: RunRecords) -> Section:
+def tell_environment(run: Run) -> Section:
     """The machine, its measured peaks, its tools, and the versions."""
     blocks: list[Block] = []
-    if records.machine is None:
+    machine = find_machine(run)
+    if machine is None:
         blocks += nothing("No record of the machine is there.")
     else:
-        blocks += [Definitions(_facts(records.machine)), *_peaks(records.machine.peaks), *_tools(records.machine)]
-    blocks += _cases(records)
-    provenance = _provenance(records)
+        blocks += [Definitions(_facts(machine)), *_peaks(machine.peaks), *_tools(machine)]
+    blocks += _cases(run)
+    provenance = _provenance(run)
     if provenance:
         blocks.append(Definitions(provenance))
     return Section("environment", "Environment", tuple(blocks))
@@ -92,9 +94,9 @@ def _tools(machine: Machine) -> tuple[Block, ...]:
     return (Table("Optional tools", columns("Tool", "Available", "Why not", "Cure"), rows, folded=True),)
 
 
-def _cases(records: RunRecords) -> tuple[Block, ...]:
+def _cases(run: Run) -> tuple[Block, ...]:
     """Each case as it was planned for this size."""
-    places = {place.case: place for held in records.variants.values() if held.plan for place in held.plan.cases}
+    places = {place.case: place for held in run.variants if held.plan for place in held.plan.cases}
     if not places:
         return ()
     rows = tuple(
@@ -112,15 +114,15 @@ def _cases(records: RunRecords) -> tuple[Block, ...]:
     return (Table("Cases as they were run", titles, rows),)
 
 
-def _provenance(records: RunRecords) -> tuple[tuple[Inline, Inline], ...]:
+def _provenance(run: Run) -> tuple[tuple[Inline, Inline], ...]:
     pairs: list[tuple[Inline, Inline]] = []
-    if records.plan:
-        pairs.append(("Source of the workload", code(records.plan.source)))
-    if records.analysis:
-        machines = records.analysis.machines
-        pairs.append(("Commits of the records", tuple(_spaced(records.analysis.commits)) or show.NOTHING))
+    if run.plan.source:
+        pairs.append(("Source of the workload", code(run.plan.source)))
+    if run.analysis:
+        machines = run.analysis.machines
+        pairs.append(("Commits of the records", tuple(_spaced(run.analysis.commits)) or show.NOTHING))
         pairs.append(("Machines of the records", ", ".join(map(show.clean, machines)) or show.NOTHING))
-    planned = next((held.plan for held in records.variants.values() if held.plan), None)
+    planned = next((held.plan for held in run.variants if held.plan), None)
     if planned is not None:
         pairs += [
             ("Budget of a comparison", budget_words(planned.budget)),
@@ -147,14 +149,14 @@ def budget_words(budget: Budget) -> str:
     )
 
 
-def tell_reproduce(records: RunRecords) -> Section:
+def tell_reproduce(run: Run) -> Section:
     """Commands that lead to these numbers again."""
-    commits = records.analysis.commits if records.analysis else ()
-    folder = f"profiles/records/{records.workload}/{records.run}/"
-    stack = records.cases[0].stack if records.cases else None
+    commits = run.analysis.commits if run.analysis else ()
+    folder = f"profiles/records/{run.workload}/{run.name}/"
+    stack = run.results[0].stack if run.results else None
     lines = [f"git checkout {shlex.quote(show.clean(commits[-1]).removesuffix('+'))}"] if commits else []
     lines += ["dvc pull", "snakemake --cores all"]
-    once = [f"phasewise try {_word(records.workload)} {_word(stack)}"] if stack else []
+    once = [f"phasewise try {_word(run.workload)} {_word(stack)}"] if stack else []
     return Section(
         "reproduce",
         "How to reproduce",
@@ -165,7 +167,7 @@ def tell_reproduce(records: RunRecords) -> Section:
             Code("\n".join(lines)),
             *((Paragraph("One variant, in seconds and off the record:"), Code("\n".join(once))) if once else ()),
             Paragraph("The pages alone, from the records and without a GPU:"),
-            Code(f"phasewise report {_word(records.workload)} {_word(records.run)}"),
+            Code(f"phasewise report {_word(run.workload)} {_word(run.name)}"),
         ),
     )
 

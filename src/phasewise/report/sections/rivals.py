@@ -6,24 +6,24 @@ from phasewise.records.analyse import CaseResult, Control
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Section, Span, Table, code, columns
-from phasewise.report.load import RunRecords
 from phasewise.report.sections.common import by_case, flag, nothing, outcome_cell, phase_link, status_cell
+from phasewise.run import Run
 
 
-def tell_peers(records: RunRecords) -> Section:
+def tell_peers(run: Run) -> Section:
     """Other packages' ways to do the same work, measured in the same rounds."""
-    with_peers = tuple(case for case in records.cases if case.peers)
-    blocks = by_case(with_peers, "peers", lambda case: (_table(records, case),))
+    with_peers = tuple(case for case in run.results if case.peers)
+    blocks = by_case(with_peers, "peers", lambda case: (_table(run, case),))
     return Section("peers", "Peers", blocks or nothing("No peers were declared."))
 
 
-def _table(records: RunRecords, case: CaseResult) -> Table:
+def _table(run: Run, case: CaseResult) -> Table:
     titles = columns("Peer", "Version", "Against", "Gate", "#Step time", "#Its time over ours", "Outcome", "Remarks")
     rows = tuple(
         (
             code(peer.name),
             peer.version or show.NOTHING,
-            phase_link(records, peer.variant or None),
+            phase_link(run, peer.variant or None),
             outcome_cell(peer.validation),
             show.time_interval(peer.time_s),
             show.ratio_interval(peer.ratio),
@@ -35,13 +35,13 @@ def _table(records: RunRecords, case: CaseResult) -> Table:
     return Table(f"Peers in {case.case}", titles, rows, note="Above 1, ours is faster.")
 
 
-def tell_control(records: RunRecords) -> Section:
+def tell_control(run: Run) -> Section:
     """A variant against itself: its spread is the floor that every claim has to clear."""
     rows: list[tuple[Inline, ...]] = []
-    for case in records.cases:
+    for case in run.results:
         for control in (case.control, case.baseline_control):
             if control is not None:
-                rows.append((code(case.case), phase_link(records, control.variant), *_control(control)))
+                rows.append((code(case.case), phase_link(run, control.variant), *_control(control)))
     title = "A/A control and floor"
     if not rows:
         return Section("control", title, nothing("No A/A control is on record: small differences can't be claimed."))

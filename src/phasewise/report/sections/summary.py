@@ -10,7 +10,6 @@ from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Paragraph, Section, Span, Table, code, columns
 from phasewise.report.figures.phases import draw_roadmap, draw_waterfall
 from phasewise.report.figures.theme import slug
-from phasewise.report.load import RunRecords
 from phasewise.report.sections.common import (
     by_case,
     level_cell,
@@ -21,52 +20,53 @@ from phasewise.report.sections.common import (
     status_cell,
     switches_text,
 )
+from phasewise.run import Run
 
 
-def tell_roadmap(records: RunRecords) -> Section:
+def tell_roadmap(run: Run) -> Section:
     """What was planned against what came, then the step time down the stack."""
 
     def draw(case: CaseResult) -> tuple[Block, ...]:
-        here = tuple(phase for phase in records.phases if not phase.cases or case.case in phase.cases)
+        here = tuple(phase for phase in run.plan.phases if not phase.cases or case.case in phase.cases)
         drawn = (
             draw_roadmap(case, here, f"roadmap-{slug(case.case)}"),
             draw_waterfall(case, f"waterfall-{slug(case.case)}"),
         )
         return tuple(figure for figure in drawn if figure is not None)
 
-    blocks = by_case(records.cases, "roadmap", draw)
-    if not records.cases:
-        planned = draw_roadmap(None, records.phases, "roadmap")
+    blocks = by_case(run.results, "roadmap", draw)
+    if not run.results:
+        planned = draw_roadmap(None, run.plan.phases, "roadmap")
         blocks = (planned,) if planned else ()
-    if records.phases and not records.cases:
-        blocks += (_plan_table(records),)
+    if run.plan.phases and not run.results:
+        blocks += (_plan_table(run),)
     return Section("roadmap", "Roadmap and waterfall", blocks or nothing("No phase has a gain to show yet."))
 
 
-def _plan_table(records: RunRecords) -> Table:
+def _plan_table(run: Run) -> Table:
     rows = tuple(
         (
-            phase_link(records, phase.variant),
+            phase_link(run, phase.variant),
             phase.part or show.NOTHING,
             show.ratio_range(phase.documented),
             show.ratio_range(phase.expect),
         )
-        for phase in records.phases
+        for phase in run.plan.phases
     )
     return Table("Planned phases, not analysed yet", columns("Phase", "Part", "#Documented", "#Expected"), rows)
 
 
-def tell_summary(records: RunRecords) -> Section:
+def tell_summary(run: Run) -> Section:
     """Every variant with its verdict."""
     return Section(
         "summary",
         "Summary",
-        by_case(records.cases, "summary", lambda case: _tables(records, case))
+        by_case(run.results, "summary", lambda case: _tables(run, case))
         or nothing("No variant has been analysed yet."),
     )
 
 
-def _tables(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
+def _tables(run: Run, case: CaseResult) -> tuple[Block, ...]:
     rows = phases_in_order(case)
     apart = [row.phase for row in rows if row.phase and row.verdict.reason is Reason.CASE_NOT_CHOSEN]
     note = "Error: largest relative error against the float64 reference. A dash means: not recorded."
@@ -77,7 +77,7 @@ def _tables(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
                 "Phase", "Method", "#Documented", "#Predicted", "#Measured", "#Interval", "#Over the baseline", "#Step time",
                 "#Error", "#Energy an item", "#Memory", "Verdict", "Risk",
             ),
-            tuple(_row(records, case, row) for row in rows if row.phase not in apart),
+            tuple(_row(run, case, row) for row in rows if row.phase not in apart),
             note=f"{note} Phases that are not for this case: {', '.join(apart)}." if apart else note,
         )
     ]  # fmt: skip
@@ -121,13 +121,13 @@ def _extrapolation(case: CaseResult, told: Extrapolation) -> Table:
     return Table(f"The baseline of {case.case} at smaller shapes", titles, rows, note=sentences.extrapolation(told))
 
 
-def _row(records: RunRecords, case: CaseResult, row: Row) -> tuple[Inline, ...]:
-    story = records.story(row.variant)
+def _row(run: Run, case: CaseResult, row: Row) -> tuple[Inline, ...]:
+    story = run.phases.get(row.variant)
     over_parent, over_baseline = row.verdict.over_parent, row.verdict.over_baseline
     mark = " ‡" if row.verdict.chained and over_baseline is not None else ""
     return (
-        phase_link(records, row.variant),
-        method(records, row.variant, row.sets),
+        phase_link(run, row.variant),
+        method(run, row.variant, row.sets),
         show.ratio_range(row.documented or (story.documented if story else None)),
         sentences.prediction(row.predicted),
         show.ratio(over_parent.estimate if over_parent else None),

@@ -10,23 +10,24 @@ from phasewise.report.blocks import Block, Definitions, Group, Inline, Paragraph
 from phasewise.report.figures.profile import draw_breakdown, draw_kernels, draw_regions, draw_roofline, parts_of
 from phasewise.report.figures.recordings import draw_memory, draw_sensors
 from phasewise.report.figures.theme import slug
-from phasewise.report.load import RunRecords, kept_rows
+from phasewise.report.rows import find_machine, kept_rows
 from phasewise.report.sections.captures import tell_captures
 from phasewise.report.sections.common import by_case, nothing
+from phasewise.run import Run
 
 MOST_KERNELS = 40
 
 
-def tell_time(records: RunRecords) -> Section:
+def tell_time(run: Run) -> Section:
     """The profile of the end of the stack in each case, beside the baseline's."""
-    blocks = by_case(records.cases, "time", lambda case: _case(records, case))
+    blocks = by_case(run.results, "time", lambda case: _case(run, case))
     return Section("time", "Where the time goes now", blocks or nothing("No profile is on record."))
 
 
-def _case(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
-    variant, profile = last_profiled(records, case)
+def _case(run: Run, case: CaseResult) -> tuple[Block, ...]:
+    variant, profile = last_profiled(run, case)
     if profile is None:
-        return (*nothing("No profile of this case is on record."), *_roofline(records, case))
+        return (*nothing("No profile of this case is on record."), *_roofline(run, case))
     stem = slug(case.case)
     told: tuple[Block, ...] = (
         Paragraph(
@@ -37,24 +38,24 @@ def _case(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
         told += (Paragraph(Span(f"The profiler failed: {profile.failure.message}", tone="bad")),)
     return (
         *told,
-        *_breakdown(records, case, f"breakdown-{stem}"),
+        *_breakdown(run, case, f"breakdown-{stem}"),
         *_regions(profile.regions, f"regions-{stem}"),
         *_kernels(profile.kernels, f"kernels-{stem}"),
         *_counters(profile.counters),
-        *_roofline(records, case),
+        *_roofline(run, case),
         *_over_time(profile, stem),
         *tell_captures(profile),
     )
 
 
-def last_profiled(records: RunRecords, case: CaseResult) -> tuple[str, CaseProfile | None]:
+def last_profiled(run: Run, case: CaseResult) -> tuple[str, CaseProfile | None]:
     """The last kept variant that has a profile with something in it; the stack's own where there is none."""
     order = [case.stack or "", *(row.variant for row in reversed(kept_rows(case)))]
     for variant in order:
-        profile = records.of(variant).profiled(case.case)
+        profile = run[variant].profiled(case.case)
         if profile is not None and (profile.breakdown is not None or profile.kernels):
             return variant, profile
-    return order[0], records.of(order[0]).profiled(case.case)
+    return order[0], run[order[0]].profiled(case.case)
 
 
 def _overhead(profile: CaseProfile) -> str:
@@ -67,10 +68,10 @@ def _attribution(profile: CaseProfile) -> tuple[str, ...]:
     return (f" It replays a CUDA graph, which hides its kernels: attributed by {show.clean(profile.attributed_by)}.",)
 
 
-def _breakdown(records: RunRecords, case: CaseResult, name: str) -> tuple[Block, ...]:
+def _breakdown(run: Run, case: CaseResult, name: str) -> tuple[Block, ...]:
     found: list[tuple[str, Breakdown]] = []
     for row in kept_rows(case):
-        profile = records.of(row.variant).profiled(case.case)
+        profile = run[row.variant].profiled(case.case)
         if profile is not None and profile.breakdown is not None:
             found.append((row.variant, profile.breakdown))
     figure = draw_breakdown(found, name)
@@ -183,14 +184,12 @@ def _counters(counters: tuple[Counters, ...]) -> tuple[Block, ...]:
     return (Table("Hardware counters of the longest kernels (Nsight Compute)", titles, rows),)
 
 
-def _roofline(records: RunRecords, case: CaseResult) -> tuple[Block, ...]:
-    declared = records.prepared.work if records.prepared else ()
-    work = next((one for one in declared if one.case == case.case), None)
-    peaks = records.machine.peaks if records.machine else None
-    figure = draw_roofline(case, work, peaks, f"roofline-{slug(case.case)}")
+def _roofline(run: Run, case: CaseResult) -> tuple[Block, ...]:
+    machine = find_machine(run)
+    figure = draw_roofline(case, run.work(case.case), machine.peaks if machine else None, f"roofline-{slug(case.case)}")
     blocks: list[Block] = [figure] if figure else []
     # the case's own floor is that of the baseline's step, which may be of a single item
-    own = records.of(last_profiled(records, case)[0]).analysed(case.case) or case
+    own = run[last_profiled(run, case)[0]].analysed(case.case) or case
     if own.floor_s is not None:
         kind = f" ({show.clean(own.floor_kind)})" if own.floor_kind else ""
         blocks.append(Paragraph(f"Floor of one step at the measured peaks{kind}: {show.time(own.floor_s)}."))

@@ -1,0 +1,30 @@
+"""Where the records of a run lie below its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phasewise.records.analyse import Analysis, Ledger, VariantAnalysis
+from phasewise.records.base import Record
+from phasewise.records.export import Export
+from phasewise.records.measure import Measurement
+from phasewise.records.plan import CapturePlan, PreparePlan, RunPlan, VariantPlan
+from phasewise.records.prepare import Prepared
+from phasewise.records.profile import Profile
+from phasewise.records.validate import Validation
+
+# {} is what there is one record each of: a variant
+FILES: Mapping[type[Record], str] = {
+    RunPlan: "plan.json",
+    PreparePlan: "prepare.plan.json",
+    Prepared: "prepare.json",
+    Analysis: "analyse.json",
+    Ledger: "ledger.json",
+    VariantPlan: "{}/plan.json",
+    CapturePlan: "{}/capture.plan.json",
+    Validation: "{}/validate.json",
+    Measurement: "{}/measure.json",
+    Profile: "{}/profile.json",
+    Export: "{}/export.json",
+    VariantAnalysis: "{}/analyse.json",
+}

@@ -1,0 +1,295 @@
+"""All records of one run: each is read when it is first asked for, and once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar, cast
+
+import msgspec
+
+from phasewise.model.layout import VARIANT_NAME, Layout
+from phasewise.model.ratios import find_arm
+from phasewise.records.analyse import Analysis, CaseAnalysis, CaseResult, Ledger, VariantAnalysis
+from phasewise.records.base import Record, StageRecord, find_case
+from phasewise.records.errors import PlanError, RecordError
+from phasewise.records.export import Export
+from phasewise.records.files import FILES
+from phasewise.records.machine import Machine
+from phasewise.records.measure import Arm, CaseMeasurement, Measurement
+from phasewise.records.plan import (
+    CapturePlan,
+    Kind,
+    PlannedCase,
+    RunPlan,
+    StoryPhase,
+    StoryVariant,
+    VariantPlan,
+)
+from phasewise.records.prepare import CaseWork, Prepared
+from phasewise.records.profile import CaseProfile, Profile
+from phasewise.records.validate import CaseValidation, Validation
+from phasewise.store import digest_of, read, read_if_there
+
+R = TypeVar("R", bound=Record)
+
+
+class Run:
+    """The records of one run on disk, in memory, or some here and some there; one that is missing is None.
+
+    A gate or a measurement that is not of the plan beside it is left out with a sentence: the graph would have made it again,
+    so somebody put it there. With `forgiving`, as for pages, it is taken as it is, and a record that can't be read is a hole.
+    """
+
+    def __init__(
+        self,
+        workload: str,
+        name: str,
+        records: Iterable[Record] = (),
+        *,
+        layout: Layout | None = None,
+        forgiving: bool = False,
+    ) -> None:
+        self.workload = workload
+        self.name = name
+        self.layout = layout
+        self.forgiving = forgiving
+        self._records: dict[tuple[type[Record], str], Record | None] = {}
+        self._unreadable: dict[tuple[type[Record], str], str] = {}
+        for record in records:
+            self.add(record)
+
+    def add(self, record: Record, subject: str | None = None) -> None:
+        """Take `record` for what is on record of `subject`; by default of the variant that it names, else of the run."""
+        if subject is None:
+            subject = record.variant if isinstance(record, StageRecord | VariantPlan | VariantAnalysis) else ""
+        self._records[type(record), subject] = record
+
+    @property
+    def held(self) -> tuple[Record, ...]:
+        """The records that were given or read so far."""
+        return tuple(record for record in self._records.values() if record is not None)
+
+    def path(self, kind: type[Record], subject: str = "") -> Path:
+        """Where that record lies; ValueError for a run that is in memory only."""
+        if self.layout is None:
+            raise ValueError(f"{self.workload}/{self.name} is in memory only")
+        if kind is Machine:
+            return self.layout.machine(self.plan.device)
+        return self.layout.run(self.workload, self.name) / FILES[kind].format(subject)
+
+    def find(self, kind: type[R], subject: str = "") -> R | None:
+        """The record of that kind, of the run or of a variant; RecordError where it can't be read."""
+        key = (kind, subject)
+        if key not in self._records:
+            self._records[key] = self._read(kind, subject)
+        return cast("R | None", self._records[key])
+
+    def need(self, kind: type[R], subject: str = "") -> R:
+        """The same, and RecordError where there is none."""
+        found = self.find(kind, subject)
+        return read(self.path(kind, subject), kind) if found is None else found
+
+    def find_all(self, kind: type[R], subjects: Iterable[str] | None = None) -> dict[str, R]:
+        """Records by subject, of all planned variants if none are named; without those that are missing."""
+        names = self.rows if subjects is None else subjects
+        return {name: found for name in names if (found := self.find(kind, name)) is not None}
+
+    def _read(self, kind: type[R], subject: str) -> R | None:
+        # a name from a record becomes a path only if it is safe as one
+        if self.layout is None or ("{}" in FILES.get(kind, "") and not VARIANT_NAME.fullmatch(subject)):
+            return None
+        path = self.path(kind, subject)
+        try:
+            record = read_if_there(path, kind)
+        except RecordError as error:
+            if not self.forgiving:
+                raise
+            self._unreadable[kind, subject] = str(error).replace(str(self.layout.root), "").lstrip("/")
+            return None
+        if self.forgiving or not isinstance(record, Validation | Measurement):
+            return record
+        if record.plan != digest_of(self.path(VariantPlan, subject)):
+            left_out = f"{path}: made from another plan, so it is left out; delete it and run the graph again"
+            print(left_out, file=sys.stderr)
+            return None
+        return record
+
+    @cached_property
+    def plan(self) -> RunPlan:
+        """The run's plan; an empty one where nothing is planned."""
+        return self.find(RunPlan) or RunPlan(
+            workload=self.workload, source="", run=self.name, size="", device=self.name.partition("-")[2], summary="", tier="",
+            cases=(), parts=(), phases=(), variants=(), stack={},
+        )  # fmt: skip
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that the run belongs to; RecordError where it is not on record."""
+        return self.need(Machine)
+
+    @property
+    def prepared(self) -> Prepared | None:
+        return self.find(Prepared)
+
+    @property
+    def analysis(self) -> Analysis | None:
+        return self.find(Analysis)
+
+    @property
+    def results(self) -> tuple[CaseResult, ...]:
+        """What was judged of each case."""
+        return self.analysis.cases if self.analysis is not None else ()
+
+    def __getitem__(self, variant: str) -> VariantRecords:
+        return VariantRecords(run=self, name=variant)
+
+    @cached_property
+    def rows(self) -> dict[str, StoryVariant]:
+        """What the plan tells of each variant, in order."""
+        return {row.variant: row for row in self.plan.variants}
+
+    @cached_property
+    def phases(self) -> dict[str, StoryPhase]:
+        """The phase that ends in a variant; none ends in the baseline, an ablation, a control or a peer."""
+        return {phase.variant: phase for phase in self.plan.phases}
+
+    @property
+    def variants(self) -> tuple[VariantRecords, ...]:
+        """Those that are planned, then others of which something is on record."""
+        others = [subject for _, subject in self._records if subject]
+        if self.layout is not None:
+            others = sorted(path.name for path in self.layout.run(self.workload, self.name).glob("*/"))
+        return tuple(self[name] for name in dict.fromkeys((*self.rows, *others)))
+
+    @property
+    def holes(self) -> tuple[str, ...]:
+        """A sentence for each record that should be there and is not, or can't be read."""
+        if self.layout is None:
+            return ()
+        # those that not every run or variant has are told where they can't be read
+        wanted: list[tuple[type[Record], str, bool]] = [(RunPlan, "", True), (Analysis, "", True), (Ledger, "", False)]
+        wanted += [(Prepared, "", True)]
+        # that which the run was judged on stands in its analysis
+        wanted += [(Machine, "", True)] if self.analysis is None or self.analysis.machine is None else []
+        for held in self.variants:
+            row = self.rows.get(held.name)
+            gated = row is not None and row.kind in (Kind.BASELINE, Kind.PHASE)
+            wanted += [(VariantPlan, held.name, True), (Validation, held.name, gated)]
+            wanted += [(kind, held.name, False) for kind in (Profile, Export, VariantAnalysis)]
+        told = []
+        for kind, subject, must in wanted:
+            if self.find(kind, subject) is None and (must or (kind, subject) in self._unreadable):
+                missing = f"{self.layout.relative(self.path(kind, subject))}: not there yet"
+                told.append(self._unreadable.get((kind, subject), missing))
+        return tuple(told)
+
+    @property
+    def baseline(self) -> str:
+        """Name of the baseline."""
+        return next(name for name, row in self.rows.items() if row.kind is Kind.BASELINE)
+
+    def rows_in(self, case: str, *kinds: Kind) -> list[StoryVariant]:
+        """Rows of these kinds that apply to `case`, in the order in which they are told."""
+        return [row for row in self.plan.variants if row.kind in kinds and case in row.cases]
+
+    def work(self, case: str) -> CaseWork | None:
+        """The declared work of one case."""
+        return next((work for work in (self.prepared.work if self.prepared else ()) if work.case == case), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantRecords:
+    """What is on record of one variant."""
+
+    run: Run
+    name: str
+
+    @property
+    def plan(self) -> VariantPlan | None:
+        return self.run.find(VariantPlan, self.name)
+
+    @property
+    def validation(self) -> Validation | None:
+        return self.run.find(Validation, self.name)
+
+    @property
+    def measure(self) -> Measurement | None:
+        return self.run.find(Measurement, self.name)
+
+    @property
+    def profile(self) -> Profile | None:
+        return self.run.find(Profile, self.name)
+
+    @property
+    def export(self) -> Export | None:
+        return self.run.find(Export, self.name)
+
+    @property
+    def analysis(self) -> VariantAnalysis | None:
+        return self.run.find(VariantAnalysis, self.name)
+
+    @property
+    def full_plan(self) -> VariantPlan:
+        """The plan with what is to be captured and exported of it; raises RecordError."""
+        plan = self.run.need(VariantPlan, self.name)
+        if self.run.layout is None:  # a plan that was made is not split yet
+            return plan
+        captures = self.run.need(CapturePlan, self.name)
+        return msgspec.structs.replace(
+            plan, profilers=captures.profilers, exporters=captures.exporters, exported=captures.exported, nsight=captures.nsight
+        )  # fmt: skip
+
+    def planned(self, case: str) -> PlannedCase | None:
+        return find_case(self.plan, case)
+
+    def gate(self, case: str) -> CaseValidation | None:
+        return find_case(self.validation, case)
+
+    def measured(self, case: str) -> CaseMeasurement | None:
+        return find_case(self.measure, case)
+
+    def profiled(self, case: str) -> CaseProfile | None:
+        return find_case(self.profile, case)
+
+    def analysed(self, case: str) -> CaseAnalysis | None:
+        return find_case(self.analysis, case)
+
+    def arm(self, case: str) -> Arm | None:
+        """The arm that is the variant itself, in its own measurement."""
+        measured = self.measured(case)
+        return None if measured is None else find_arm(measured, "variant")
+
+    def parent(self, case: str) -> str | None:
+        """What the plan compares it with in `case`."""
+        planned = self.planned(case)
+        return self.run.rows[self.name].parent if planned is None else planned.parent
+
+    def ancestors(self, case: str) -> tuple[str, ...]:
+        """Nearest first."""
+        planned = self.planned(case)
+        return self.run.rows[self.name].ancestors if planned is None else planned.ancestors
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it was measured on this machine; records of two machines are never compared."""
+        return self.measure is None or self.measure.machine == self.run.machine.identity
+
+
+def open_run(layout: Layout, workload: str, name: str) -> Run:
+    """The run on disk.
+
+    Raises:
+        PlanError: nothing of that name has been planned; says what has.
+    """
+    run = Run(workload, name, layout=layout)
+    if not run.path(RunPlan).is_file():
+        folder = layout.root / "profiles" / "records"
+        known = sorted(str(path.parent.relative_to(folder)) for path in folder.glob("*/*/plan.json"))
+        raise PlanError(
+            f"{workload}/{name}: no such run is planned; choose among {', '.join(known) or 'none'}, or call `phasewise plan`"
+        )
+    return run
