@@ -36,7 +36,7 @@ GAINS = (0.005, 0.01, 0.02, 0.05)
 # 5 cases and 3 kinds, one difference of three in each
 REPORT = [[0.05, 0.0, 0.0]] * 15
 # runs without a difference; a third as many at each gain and as reports
-RUNS = 200
+RUNS = 60
 OPEN, CLOSE = "<!-- simulation -->", "<!-- /simulation -->"
 
 
