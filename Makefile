@@ -35,7 +35,7 @@ gpu-test: $(READY)  ## the tests that need an NVIDIA GPU, and what this machine 
 tables: $(READY)  ## renew what is generated: the README and docs
 	$(BIN)/phasewise report --readme README.md
 	$(BIN)/python -m phasewise.analyse.catalogue docs/findings.md
-	$(BIN)/python -m phasewise.stats.table docs/measurement.md
+	$(BIN)/python -m phasewise.stats.campaign --into docs/measurement.md
 	$(BIN)/python -m phasewise_studies.links
 
 $(READY): requirements.lock pyproject.toml src/phasewise_studies/pyproject.toml

@@ -45,15 +45,6 @@ def test_every_finding_is_in_the_generated_catalogue(repository):
         assert f"## {finding}" in text
 
 
-@pytest.mark.slow
-def test_the_table_of_the_simulation_is_what_the_simulation_says(repository):
-    from phasewise.stats.table import render_power
-
-    text = (repository / "docs/measurement.md").read_text()
-    between = text.split("<!-- simulation -->")[1].split("<!-- /simulation -->")[0]
-    assert between.strip() == render_power().strip(), "run `make tables`"
-
-
 @pytest.mark.parametrize("stage", ["analyse", "export", "measure.variant", "plan", "profile", "report", "validate"])
 def test_a_stage_is_imported_without_torch_and_scipy(stage):
     """A graph has hundreds of short jobs: what an import takes, each of them takes."""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from phasewise.stats.between import BetweenVariance, is_like, measure_level, pool_like, pool_set_levels, summarise_sets
+from phasewise.stats.between import BetweenVariance, learn_between, measure_level, summarise_sets
 from phasewise.stats.sets import estimate_ratio
 from phasewise.stats.trimmed import TrimmedMean
 
@@ -14,83 +14,77 @@ def sets_of(rng: np.random.Generator, *, sets: int = 3, rounds: int = 12, within
     return rng.normal(0.0, within, (sets, rounds)) + rng.normal(0.0, between, (sets, 1))
 
 
-def pool_between(comparisons):
-    return pool_set_levels([measure_level(sets) for sets in comparisons])
+def learn(comparisons):
+    levels = [measure_level(sets) for sets in comparisons]
+    return learn_between(levels[0], levels)
 
 
 def centre(estimate: float, standard_error: float = 0.001) -> TrimmedMean:
     return TrimmedMean(estimate=estimate, standard_error=standard_error, df=7, rounds=12)
 
 
-def test_the_pool_finds_the_variance_that_was_put_in():
+def test_a_run_finds_the_variance_that_was_put_in():
     rng = np.random.default_rng(0)
-    pool = pool_between([sets_of(rng, within=0.006, between=0.004) for _ in range(400)])
-    assert pool is not None
-    assert math.sqrt(pool.variance) == pytest.approx(0.004, rel=0.06)
-    assert pool.df == 800
+    prior = learn([sets_of(rng, within=0.006, between=0.004) for _ in range(400)])
+    assert prior is not None
+    assert math.sqrt(prior.variance) == pytest.approx(0.004, rel=0.06)
+    # alike, so worth the most, less what eight hundred degrees of freedom leave open
+    assert prior.df == pytest.approx(1 / (1 / 32 + 1 / 800))
 
 
-def test_eight_comparisons_of_three_sets_give_sixteen_degrees_of_freedom():
+def test_the_degrees_of_freedom_of_the_law_are_found():
     rng = np.random.default_rng(1)
-    pool = pool_between([sets_of(rng, within=0.002, between=0.004) for _ in range(8)])
-    assert pool is not None
-    assert pool.df == 16
+    for true in (4.0, 8.0):
+        found = []
+        for _ in range(5):
+            sds = 0.004 * np.sqrt(true / rng.chisquare(true, 300))
+            prior = learn([sets_of(rng, within=1e-4, between=sd) for sd in sds])
+            assert prior is not None
+            found.append(prior.df)
+        assert np.median(found) == pytest.approx(true, rel=0.35)
+
+
+def test_unlike_comparisons_teach_each_other_little():
+    rng = np.random.default_rng(2)
+    prior = learn([sets_of(rng, within=0.001, between=0.002 if i % 2 else 0.05) for i in range(40)])
+    assert prior is not None
+    assert prior.df < 3.5
+
+
+def test_no_more_is_borrowed_than_the_others_know():
+    rng = np.random.default_rng(3)
+    found = [learn([sets_of(rng, within=0.002, between=0.004) for _ in range(4)]) for _ in range(50)]
+    assert max(prior.df for prior in found if prior is not None) <= 1 / (1 / 32 + 1 / 8)
 
 
 def test_the_variance_of_rounds_is_not_counted_as_between():
     rng = np.random.default_rng(2)
-    pool = pool_between([sets_of(rng, within=0.006, between=0.0) for _ in range(200)])
-    assert pool is not None
-    assert math.sqrt(pool.variance) < 0.0007
+    prior = learn([sets_of(rng, within=0.006, between=0.0) for _ in range(200)])
+    assert prior is not None
+    assert math.sqrt(prior.variance) < 0.0007
 
 
-def test_one_wild_comparison_is_left_out_and_found_unlike():
-    rng = np.random.default_rng(3)
-    calm = [summarise_sets([centre(x) for x in rng.normal(0.0, 0.004, 3)]) for _ in range(8)]
-    wild = summarise_sets([centre(x) for x in (-0.08, 0.0, 0.08)])
-    pool = pool_set_levels([*calm, wild])
-    assert pool == pool_set_levels(calm)
-    assert pool is not None
-    assert not is_like(wild, pool)
-
-
-def test_a_like_comparison_is_seldom_left_out():
-    rng = np.random.default_rng(4)
-    pools = [pool_between([sets_of(rng, within=0.006, between=0.004) for _ in range(8)]) for _ in range(150)]
-    left_out = sum(pool is not None and pool.df < 16 for pool in pools)
-    # Cochran's test at 5 % for the whole run; 150 runs, so 14 is its upper 1 % point
-    assert left_out <= 14
-
-
-def test_a_comparison_with_small_scatter_is_like_any_pool():
-    pool = BetweenVariance(variance=1e-5, df=16, mean_square=1.2e-5)
-    assert is_like(summarise_sets([centre(0.01), centre(0.01), centre(0.0101)]), pool)
-
-
-def test_one_set_cannot_contradict_the_pool():
-    assert is_like(summarise_sets([centre(0.5)]), BetweenVariance(variance=1e-8, df=16, mean_square=1e-8))
+def test_what_was_seen_and_what_was_expected_have_their_weights():
+    prior = BetweenVariance(variance=9e-6, df=8.0)
+    own = summarise_sets([centre(x) for x in (-0.01, 0.0, 0.01)])
+    variance, df = prior.moderate(own)
+    assert (variance, df) == (pytest.approx((8 * (9e-6 + 1e-6) + 2 * 1e-4) / 10), 10)
+    # of one set nothing is seen but its rounds
+    assert prior.moderate(summarise_sets([centre(0.5)])) == (pytest.approx(1e-5), 8)
+    # sets that agree by luck are no surer than their rounds
+    assert BetweenVariance(variance=0.0, df=0.1).moderate(summarise_sets([centre(0.0)] * 3))[0] == pytest.approx(1e-6)
 
 
 def test_single_sets_and_single_rounds_teach_nothing():
-    assert pool_between([[[0.1, 0.2, 0.3]], [[0.1, 0.2]]]) is None
-    assert pool_between([[[0.1], [0.2], [0.3]]]) is None
-    assert pool_between([]) is None
+    assert learn([[[0.1, 0.2, 0.3]], [[0.1, 0.2]]]) is None
+    assert learn([[[0.1], [0.2], [0.3]], [[0.1], [0.2], [0.3]]]) is None
+    # nobody else
+    assert learn([[[0.1, 0.2, 0.4], [0.1, 0.2, 0.3]]]) is None
 
 
-def test_sets_that_do_not_vary_give_a_pool_of_zero():
-    pool = pool_between([[[0.1] * 4] * 3, [[0.2] * 4] * 3])
-    assert pool == BetweenVariance(variance=0.0, df=4.0, mean_square=0.0)
-    scattered = summarise_sets([centre(x, 0.0) for x in (0.0, 0.1, 0.2)])
-    assert not is_like(scattered, pool)
-
-
-def test_noisy_rounds_of_its_own_lower_the_degrees_of_freedom():
-    pool = BetweenVariance(variance=1e-5, df=16, mean_square=1.2e-5)
-    quiet = summarise_sets([centre(0.0, 1e-4), centre(0.001, 1e-4)])
-    noisy = summarise_sets([centre(0.0, 0.02), centre(0.001, 0.02)])
-    assert pool.df_with(quiet) < 16
-    # two sets of seven degrees of freedom each are all that is known of the rounds
-    assert 13 < pool.df_with(noisy) < 15
+def test_sets_that_do_not_vary_expect_no_variance():
+    prior = learn([[[0.1] * 4] * 3, [[0.2] * 4] * 3])
+    assert prior is not None and prior.variance == 0.0
 
 
 def test_a_comparison_without_sets_is_refused():
@@ -105,21 +99,11 @@ def test_a_comparison_borrows_only_from_those_whose_rounds_are_as_noisy():
         quiet = [sets_of(rng, within=0.001, between=0.001) for _ in range(6)]
         loud = [sets_of(rng, within=0.06, between=0.1) for _ in range(6)]
         levels = [measure_level(sets) for sets in quiet + loud]
-        own = estimate_ratio(quiet[0], between=pool_like(quiet[0], levels))
+        own = estimate_ratio(quiet[0], between=learn_between(levels[0], levels))
         missed += not own.low <= 1.0 <= own.high
         widths.append(own.half_width)
-        other = pool_like(loud[0], levels)
-        assert other is not None and math.sqrt(other.mean_square) > 0.01
-    # 5 % of 300, and its upper 1 % point; one pool for all would be 50 times as wide
+        other = learn_between(levels[-1], levels)
+        assert other is not None and math.sqrt(other.variance) > 0.01
+    # 5 % of 300, and its upper 1 % point; one law for all would be 50 times as wide
     assert missed <= 25
     assert np.median(widths) < 0.003
-
-
-def test_rounds_alike_share_one_pool_and_rounds_without_noise_are_of_their_own():
-    rng = np.random.default_rng(6)
-    alike = [sets_of(rng, within=0.006, between=0.004) for _ in range(8)]
-    levels = [measure_level(sets) for sets in alike]
-    assert all(pool_like(sets, levels) == pool_set_levels(levels) for sets in alike)
-    still = [[0.1] * 4] * 3
-    assert pool_like(still, levels) is None
-    assert pool_like(still, [*levels, measure_level(still)]) is not None

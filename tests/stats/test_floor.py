@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from phasewise.stats.between import SetLevel, measure_level, pool_like
+from phasewise.stats.between import SetLevel, learn_between, measure_level
 from phasewise.stats.floor import UNMEASURED_FLOOR, aa_floor, noise_limit
 from phasewise.stats.ratio import Method, RatioEstimate, make_estimate
 from phasewise.stats.sets import estimate_ratio
 from phasewise.stats.verdict import decide_status
 
 
-def control(effect: float, *, df: float = 16, method: Method = "pooled-sets") -> RatioEstimate:
+def control(effect: float, *, df: float = 16, method: Method = "moderated") -> RatioEstimate:
     return make_estimate(
         effect, 0.002, df, level=0.95, method=method, rounds=36, sets=3, within_sd=0.006, between_sd=0.004
     )
@@ -98,7 +98,10 @@ def test_a_noisy_baseline_hides_no_gain_of_quiet_arms_and_raises_no_alarm():
     for _ in range(runs):
         own, loud, same, faster = sets(0.003), sets(0.4), sets(0.003), sets(0.003, gain=0.1)
         levels = [measure_level(one) for one in (own, loud, same, faster)]
-        ratios = [estimate_ratio(one, between=pool_like(one, levels)) for one in (own, loud, same, faster)]
+        ratios = [
+            estimate_ratio(one, between=learn_between(level, levels))
+            for one, level in zip((own, loud, same, faster), levels, strict=True)
+        ]
         controls = list(zip(levels[:2], ratios[:2], strict=True))
         statuses = [decide_status(ratios[i], aa_floor=noise_limit(levels[i], controls)).status for i in (2, 3)]
         alarms += statuses[0] in ("FASTER", "SLOWER")

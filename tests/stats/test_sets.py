@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from phasewise.stats.ratio import p_beyond, p_value
 from phasewise.stats.sets import estimate_ratio
 from phasewise.stats.trimmed import trimmed_mean, yuen_interval
 
-POOL = BetweenVariance(variance=0.004**2, df=16, mean_square=0.0044**2)
+PRIOR = BetweenVariance(variance=0.004**2, df=16)
 
 
 def sets_of(offsets: list[float], *, within: float = 0.002, rounds: int = 12, seed: int = 0) -> np.ndarray:
@@ -48,44 +50,64 @@ def test_sets_that_agree_by_luck_are_no_better_than_their_rounds():
     rounds = np.random.default_rng(1).normal(0.0, 0.01, 12)
     ratio = estimate_ratio([rounds, rounds, rounds])
     centre = trimmed_mean(rounds)
-    assert ratio.standard_error == pytest.approx(centre.standard_error / math.sqrt(3))
-    assert ratio.df == pytest.approx(21)
+    by_rounds = centre.standard_error / math.sqrt(3)
+    assert ratio.half_width == pytest.approx(stats.t.ppf(0.975, 21) * by_rounds)
+    # and yet small p-values are those of three sets
+    assert ratio.df == 2
+    assert p_value(replace(ratio, estimate=math.exp(6.0 * by_rounds))) > 0.005 > 100 * 2 * stats.t.sf(6.0, 21)
 
 
-def test_the_pool_narrows_three_sets():
+def test_what_the_run_expects_narrows_three_sets():
     data = sets_of([-0.004, 0.001, 0.006])
-    alone, pooled = estimate_ratio(data), estimate_ratio(data, between=POOL)
-    assert pooled.method == "pooled-sets"
-    assert pooled.estimate == alone.estimate
-    assert pooled.between_sd == pytest.approx(0.004)
+    alone, moderated = estimate_ratio(data), estimate_ratio(data, between=PRIOR)
+    assert (moderated.method, moderated.df) == ("moderated", 18)
+    assert moderated.estimate == alone.estimate
+    centres = [trimmed_mean(rounds) for rounds in data]
+    within = np.mean([centre.variance for centre in centres])
+    seen = np.var([centre.estimate for centre in centres], ddof=1)
+    variance = (16 * (0.004**2 + within) + 2 * seen) / 18
+    assert moderated.standard_error == pytest.approx(math.sqrt(variance / 3))
+    assert moderated.between_sd == pytest.approx(math.sqrt(variance - within))
+    assert moderated.half_width < alone.half_width
+
+
+def test_sets_that_scatter_more_than_expected_widen_the_interval_smoothly():
+    widths = [estimate_ratio(sets_of([-x, 0.0, x]), between=PRIOR).half_width for x in np.linspace(0.0, 0.05, 26)]
+    assert all(later >= earlier for earlier, later in pairwise(widths))
+    assert max(np.diff(widths)) < 0.002
+    assert widths[-1] > 2.5 * widths[0]
+
+
+def test_a_prior_that_says_little_leaves_the_sets_alone():
+    data = sets_of([0.001, 0.002, 0.003, 0.0])
+    little = BetweenVariance(variance=0.004**2, df=1e-9)
+    assert estimate_ratio(data, between=little).half_width == pytest.approx(estimate_ratio(data).half_width, rel=1e-3)
+
+
+def test_no_prior_makes_a_comparison_surer_than_its_rounds():
+    data = sets_of([0.0, 0.0, 0.0], within=0.01)
     within = np.mean([trimmed_mean(rounds).variance for rounds in data])
-    assert pooled.standard_error == pytest.approx(math.sqrt((0.004**2 + within) / 3))
-    assert pooled.half_width < alone.half_width
+    sure = BetweenVariance(variance=0.0, df=32)
+    assert estimate_ratio(data, between=sure).standard_error >= math.sqrt(within / 3)
 
 
-def test_a_comparison_that_contradicts_the_pool_uses_its_own_sets():
-    data = sets_of([-0.03, 0.0, 0.03])
-    assert estimate_ratio(data, between=POOL) == estimate_ratio(data)
-
-
-def test_a_pool_that_knows_less_than_the_sets_is_not_used():
-    poor = BetweenVariance(variance=0.004**2, df=2, mean_square=0.0044**2)
-    assert estimate_ratio(sets_of([0.001, 0.002, 0.003, 0.0]), between=poor).method == "own-sets"
-
-
-def test_one_set_with_a_pool_carries_the_noise_between_processes():
+def test_one_set_with_a_prior_carries_the_noise_between_processes():
     data = sets_of([0.01])
-    assert estimate_ratio(data, between=POOL).half_width > 2.1 * 0.004 > estimate_ratio(data).half_width
+    assert estimate_ratio(data, between=PRIOR).half_width > 2.1 * 0.004 > estimate_ratio(data).half_width
 
 
-def test_looks_widen_the_interval_less_with_a_pool():
+def test_looks_widen_the_interval_less_with_a_prior():
     data = sets_of([-0.004, 0.001, 0.006])
     plain, paid = estimate_ratio(data), estimate_ratio(data, rules=StopRules())
     assert paid.half_width > 1.3 * plain.half_width
     assert paid.level == plain.level == 0.95
-    pooled, pooled_paid = estimate_ratio(data, between=POOL), estimate_ratio(data, between=POOL, rules=StopRules())
-    cost_alone, cost_pooled = paid.half_width / plain.half_width - 1.0, pooled_paid.half_width / pooled.half_width - 1.0
-    assert 0.0 < cost_pooled < 0.2 * cost_alone
+    moderated, moderated_paid = (
+        estimate_ratio(data, between=PRIOR),
+        estimate_ratio(data, between=PRIOR, rules=StopRules()),
+    )
+    cost_alone = paid.half_width / plain.half_width - 1.0
+    cost_moderated = moderated_paid.half_width / moderated.half_width - 1.0
+    assert 0.0 < cost_moderated < 0.2 * cost_alone
 
 
 def test_inverting_all_ratios_inverts_the_estimate():
@@ -115,7 +137,7 @@ def test_two_rounds_have_students_bounds():
 
 
 def test_single_rounds_in_several_sets_are_judged_by_their_scatter():
-    ratio = estimate_ratio([[0.10], [0.11], [0.12]], between=POOL)
+    ratio = estimate_ratio([[0.10], [0.11], [0.12]], between=PRIOR)
     assert (ratio.method, ratio.df, ratio.within_sd) == ("own-sets", 2, None)
     assert ratio.between_sd == pytest.approx(0.01)
 
@@ -150,14 +172,14 @@ def test_a_level_outside_zero_to_one_is_refused(level):
 def test_the_p_value_and_the_interval_agree():
     for shift in np.linspace(0.0, 0.012, 13):
         for rules in (None, StopRules()):
-            ratio = estimate_ratio(sets_of([-0.001, 0.001, 0.002]) + shift, between=POOL, rules=rules)
+            ratio = estimate_ratio(sets_of([-0.001, 0.001, 0.002]) + shift, between=PRIOR, rules=rules)
             assert (p_value(ratio) < 0.05) == (ratio.low > 1.0 or ratio.high < 1.0)
 
 
 def test_equivalence_and_the_ninety_per_cent_interval_agree():
     for shift in np.linspace(0.0, 0.012, 13):
         sets = sets_of([-0.001, 0.001, 0.002]) + shift
-        ratio, wider = estimate_ratio(sets, between=POOL), estimate_ratio(sets, between=POOL, level=0.90)
+        ratio, wider = estimate_ratio(sets, between=PRIOR), estimate_ratio(sets, between=PRIOR, level=0.90)
         within = math.log(wider.low) > -0.01 and math.log(wider.high) < 0.01
         assert (p_beyond(ratio, 0.01) < 0.05) == within
 
@@ -177,8 +199,8 @@ def test_exact_data_are_within_a_margin_or_not():
 
 def test_resolution_is_the_effect_found_in_four_of_five_runs():
     rng = np.random.default_rng(2)
-    pool = BetweenVariance(variance=0.004**2, df=1e6, mean_square=0.004**2)
-    ratio = estimate_ratio(sets_of([0.0, 0.0, 0.0], within=1e-5), between=pool)
+    prior = BetweenVariance(variance=0.004**2, df=1e6)
+    ratio = estimate_ratio(sets_of([0.0, 0.0, 0.0], within=1e-5), between=prior)
     effect = math.log1p(ratio.resolution)
     estimates = effect + rng.normal(0.0, 0.004, (4000, 3)).mean(axis=1)
     assert np.mean(np.abs(estimates) > ratio.half_width) == pytest.approx(0.80, abs=0.02)

@@ -14,14 +14,13 @@ from scipy import stats
 
 from phasewise.stats.floor import aa_floor
 from phasewise.stats.looks import StopRules
+from phasewise.stats.noise import Noise, simulate_rounds
 from phasewise.stats.ratio import RatioEstimate
 from phasewise.stats.sets import combine_sets, estimate_ratio
 from phasewise.stats.simulate import (
-    Noise,
     false_reports,
     simulate_comparison,
     simulate_power,
-    simulate_rounds,
     simulate_run,
 )
 from phasewise.stats.verdict import decide_status
@@ -37,7 +36,7 @@ def misses(estimates: Iterable[RatioEstimate], truth: float = 1.0) -> list[bool]
 
 
 def upper_limit(alarms: Iterable[Iterable[bool]]) -> float:
-    """Upper end of a one-sided 95 % interval of the alarm rate, by runs: their comparisons share a pool."""
+    """Upper end of a one-sided 95 % interval of the alarm rate, by runs: their comparisons share a prior."""
     rates = np.array([np.mean(list(run)) for run in alarms])
     assert rates.size >= 400
     return float(rates.mean() + stats.norm.ppf(0.95) * rates.std(ddof=1) / math.sqrt(rates.size))
@@ -52,11 +51,11 @@ def test_fixed_rounds_in_one_process_pair_keep_the_nominal_level(rounds):
 
 def test_looking_every_three_rounds_keeps_the_nominal_level():
     rng = np.random.default_rng(2)
-    runs = (simulate_run(rng, comparisons=1, rules=QUICK, noise=ONE_PROCESS, pooled=False) for _ in range(4000))
+    runs = (simulate_run(rng, comparisons=1, rules=QUICK, noise=ONE_PROCESS, shared=False) for _ in range(4000))
     assert upper_limit(map(misses, runs)) <= 0.06
 
 
-def test_three_sets_with_a_pooled_variance_keep_the_nominal_level():
+def test_three_sets_with_a_moderated_variance_keep_the_nominal_level():
     rng = np.random.default_rng(3)
     runs = (simulate_run(rng, comparisons=8, rules=THREE_SETS) for _ in range(700))
     assert upper_limit(map(misses, runs)) <= 0.06
@@ -64,7 +63,7 @@ def test_three_sets_with_a_pooled_variance_keep_the_nominal_level():
 
 def test_three_sets_on_their_own_keep_the_nominal_level():
     rng = np.random.default_rng(4)
-    runs = (simulate_run(rng, comparisons=1, rules=THREE_SETS, pooled=False) for _ in range(3000))
+    runs = (simulate_run(rng, comparisons=1, rules=THREE_SETS, shared=False) for _ in range(3000))
     assert upper_limit(map(misses, runs)) <= 0.06
 
 
@@ -81,9 +80,9 @@ def test_adding_sets_until_precise_keeps_the_nominal_level(process):
     assert upper_limit(map(misses, runs)) <= 0.06
 
 
-def test_adding_sets_until_precise_without_a_pool_keeps_the_nominal_level():
+def test_adding_sets_until_precise_alone_keeps_the_nominal_level():
     rng = np.random.default_rng(7)
-    runs = (simulate_run(rng, comparisons=1, rules=SEQUENTIAL, pooled=False) for _ in range(1500))
+    runs = (simulate_run(rng, comparisons=1, rules=SEQUENTIAL, shared=False) for _ in range(1500))
     assert upper_limit(map(misses, runs)) <= 0.06
 
 
@@ -138,12 +137,12 @@ def test_ten_sets_find_a_gain_of_one_per_cent():
     assert power.comparisons == 480
 
 
-def test_three_sets_find_a_gain_of_one_and_a_half_per_cent_more_often_than_not_and_only_with_the_pool():
-    pooled = simulate_power(gain=0.015, rules=THREE_SETS, runs=100)
-    alone = simulate_power(gain=0.015, rules=THREE_SETS, runs=100, pooled=False)
-    assert pooled.faster > 0.5
+def test_three_sets_find_a_gain_of_one_and_a_half_per_cent_more_often_than_not_and_only_with_the_others():
+    shared = simulate_power(gain=0.015, rules=THREE_SETS, runs=100)
+    alone = simulate_power(gain=0.015, rules=THREE_SETS, runs=100, shared=False)
+    assert shared.faster > 0.5
     assert alone.faster < 0.1
-    assert pooled.half_width < 0.7 * alone.half_width
+    assert shared.half_width < 0.7 * alone.half_width
 
 
 def test_an_effect_of_the_stated_resolution_leaves_one_out_of_the_interval_in_four_of_five():

@@ -22,7 +22,7 @@ def ratio(
         half_width / 1.959964,
         1e9,
         level=0.95,
-        method="pooled-sets",
+        method="moderated",
         rounds=36,
         sets=3,
         within_sd=within_sd,

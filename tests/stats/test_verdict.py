@@ -23,7 +23,7 @@ def ratio(
         half_width / 1.959964,
         1e9,
         level=0.95,
-        method="pooled-sets",
+        method="moderated",
         rounds=12 * sets,
         sets=sets,
         within_sd=within_sd,

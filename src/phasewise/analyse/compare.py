@@ -21,7 +21,6 @@ from phasewise.records.measure import Arm, CaseMeasurement, Measurement
 from phasewise.records.plan import Kind
 from phasewise.run import Run
 from phasewise.stats import (
-    BetweenVariance,
     Modes,
     RatioEstimate,
     SetLevel,
@@ -29,8 +28,8 @@ from phasewise.stats import (
     chain_ratios,
     estimate_ratio,
     find_modes,
+    learn_between,
     measure_level,
-    pool_like,
 )
 
 # (case, variant)
@@ -87,17 +86,14 @@ def estimate_all(run: Run) -> Estimates:
     timed = {key: case for key, case in measured.items() if run.rows[key[1]].kind is not Kind.CONTROL}
     beside = {key: pair for key, case in timed.items() if (pair := _pair(case, "baseline")) is not None}
     comparisons, over_baseline = (
-        {
-            key: _compare(measured[key], arm, sets, pool_like(sets, levels), rules[key])
-            for key, (arm, sets) in of.items()
-        }
+        {key: _compare(measured[key], arm, sets, levels, rules[key]) for key, (arm, sets) in of.items()}
         for of in (pairs, beside)
     )
     return Estimates(
         comparisons=comparisons,
         over_baseline=over_baseline,
         times={
-            key: estimate_ratio(sets, between=pool_like(sets, time_levels), rules=rules[key])
+            key: estimate_ratio(sets, between=learn_between(measure_level(sets), time_levels), rules=rules[key])
             for key, sets in times.items()
         },
     )
@@ -165,13 +161,15 @@ def _pair(case: CaseMeasurement, *names: str) -> tuple[Arm, Sets] | None:
 
 
 def _compare(
-    case: CaseMeasurement, arm: Arm, sets: Sets, between: BetweenVariance | None, rules: StopRules | None
+    case: CaseMeasurement, arm: Arm, sets: Sets, levels: Sequence[SetLevel], rules: StopRules | None
 ) -> Comparison:
+    noise = measure_level(sets)
+    between = learn_between(noise, levels)
     cycles = cycle_log_ratios(case, arm.arm, "variant")
     return Comparison(
         against=arm.variant,
         ratio=estimate_ratio(sets, between=between, rules=rules),
-        noise=measure_level(sets),
+        noise=noise,
         cycles=estimate_ratio(cycles, between=between, rules=rules) if cycles else None,
         modes=find_modes(sets),
         dropped=dropped_share(case),

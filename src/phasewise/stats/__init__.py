@@ -1,6 +1,6 @@
 """Statistics of paired comparisons: pure functions of numbers, without clocks, files or torch."""
 
-from phasewise.stats.between import BetweenVariance, SetLevel, measure_level, pool_like
+from phasewise.stats.between import BetweenVariance, SetLevel, learn_between, measure_level
 from phasewise.stats.bimodal import Modes, find_modes, split_modes
 from phasewise.stats.chain import chain_ratios
 from phasewise.stats.chances import Chances, adjust_chances
@@ -42,6 +42,7 @@ __all__ = [
     "holm_families",
     "is_precise",
     "is_warm",
+    "learn_between",
     "measure_level",
     "measure_trend",
     "noise_limit",
@@ -50,7 +51,6 @@ __all__ = [
     "p_beyond",
     "p_value",
     "paid_error",
-    "pool_like",
     "split_modes",
     "trimmed_mean",
     "yuen_interval",

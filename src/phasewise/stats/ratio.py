@@ -15,7 +15,7 @@ import numpy as np
 
 from phasewise.stats.special import stdtr, stdtrit
 
-Method = Literal["one-set", "own-sets", "pooled-sets", "chained"]
+Method = Literal["one-set", "own-sets", "moderated", "chained"]
 
 # the power that a resolution statement promises: Cohen (1988), Statistical Power Analysis, section 2.4
 POWER = 0.80

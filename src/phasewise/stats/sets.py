@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from phasewise.stats.between import BetweenVariance, SetLevel, is_like, summarise_sets
+from phasewise.stats.between import BetweenVariance, SetLevel, summarise_sets
 from phasewise.stats.looks import StopRules, paid_error
 from phasewise.stats.ratio import Method, RatioEstimate, make_estimate, t_quantile
 from phasewise.stats.trimmed import TrimmedMean, trimmed_mean
@@ -42,8 +42,8 @@ def estimate_ratio(
 ) -> RatioEstimate:
     """The speed-up and its interval from paired log-ratios log(time(parent) / time(variant)), one list a set.
 
-    `between`: the variance pooled over the run. It is used if the comparison's own sets do not contradict it;
-    otherwise, and without it, the interval is Student's over the sets. `rules`: the stopping rules that these
+    `between`: what the run expects of it, from `learn_between`; its own sets moderate that. Without it the interval is
+    Student's over the sets. `rules`: the stopping rules that these
     data were collected under, for which the interval pays; None if their amount was fixed. Raises ValueError
     for empty or non-finite input.
     """
@@ -80,13 +80,8 @@ def combine_sets(
 
 
 def _choose_error(own: SetLevel, *, level: float, between: BetweenVariance | None, rules: StopRules | None) -> _Error:
-    """Pooled where the pool knows more than the sets alone and they do not contradict it.
-
-    The choice rests on degrees of freedom, never on which interval is shorter.
-    """
-    knows_more = between is not None and between.df > own.sets - 1 and math.isfinite(own.within)
-    if between is not None and knows_more and is_like(own, between):
-        return _pooled_error(own, between, level=level, rules=rules)
+    if between is not None and math.isfinite(own.within):
+        return _moderated_error(own, between, level=level, rules=rules)
     spent = paid_error(rules, level=level)
     by_rounds = _Error(
         method="one-set" if own.sets == 1 else "own-sets",
@@ -97,27 +92,23 @@ def _choose_error(own: SetLevel, *, level: float, between: BetweenVariance | Non
     )
     if own.sets == 1:
         return by_rounds
-    by_sets = _Error(
-        method="own-sets",
-        standard_error=math.sqrt(own.scatter / own.sets),
-        df=own.sets - 1,
-        spent=spent,
-        between_variance=_excess(own),
-    )
-    # three sets may agree by luck better than their rounds allow
-    return by_rounds if by_rounds.df > 0 and by_rounds.half_width > by_sets.half_width else by_sets
+    by_sets = replace(by_rounds, standard_error=math.sqrt(own.scatter / own.sets), df=own.sets - 1)
+    if by_rounds.df == 0 or by_rounds.half_width <= by_sets.half_width:
+        return by_sets
+    # three sets may agree by luck better than their rounds allow. The interval is that of the rounds then; its degrees
+    # of freedom stay those of the sets, or small p-values would take luck for knowledge
+    return replace(by_sets, standard_error=by_rounds.half_width / t_quantile(spent, by_sets.df))
 
 
-def _pooled_error(own: SetLevel, between: BetweenVariance, *, level: float, rules: StopRules | None) -> _Error:
-    # the others' sets ended on widths of their own, so half of what they teach counts as free of looks: without this
-    # simulated runs missed up to 5.5 % (tests/stats/test_simulate.py holds the rate)
-    free_df = max(0.0, between.df - (own.sets - 1)) / 2.0
+def _moderated_error(own: SetLevel, between: BetweenVariance, *, level: float, rules: StopRules | None) -> _Error:
+    variance, df = between.moderate(own)
     return _Error(
-        method="pooled-sets",
-        standard_error=math.sqrt((between.variance + own.within) / own.sets),
-        df=between.df_with(own),
-        spent=paid_error(rules, level=level, pooled_df=free_df),
-        between_variance=between.variance,
+        method="moderated",
+        standard_error=math.sqrt(variance / own.sets),
+        df=df,
+        # what the others teach is free of this one's looks
+        spent=paid_error(rules, level=level, pooled_df=between.df),
+        between_variance=max(0.0, variance - own.within),
     )
 
 

@@ -27,6 +27,11 @@ def stdtrit(df: Any, p: Any) -> Any:
     return _special().stdtrit(df, p)
 
 
+def digamma(x: Any) -> Any:
+    """The derivative of log gamma."""
+    return _special().digamma(x)
+
+
 def fdtrc(dfn: Any, dfd: Any, x: Any) -> Any:
     """P(F > x) of an F with `dfn` and `dfd` degrees of freedom."""
     return _special().fdtrc(dfn, dfd, x)

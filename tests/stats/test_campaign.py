@@ -1,0 +1,69 @@
+"""The promises of docs/measurement.md: a small seeded campaign always, the whole of it among the slow tests."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from phasewise.stats import campaign
+from phasewise.stats.campaign import DESIGNS, RUNS, Cell, render_cells, renew, simulate_cell, simulate_cells
+from phasewise.stats.noise import LAWS
+
+# no rule on paired times can tell it from a gain: the warm-up has to end before the first round
+BIASED = "warm-up in one arm"
+# three processes in the same mode look quiet, and there is nobody to learn from: docs/measurement.md says so
+BROKEN = ("bistable process", "3 sets alone")
+
+
+def bound(rate: float, cases: float) -> float:
+    """Upper 0.5 % point of a share that is `rate` in truth: 68 cells are looked at."""
+    return rate + 2.576 * math.sqrt(rate * (1.0 - rate) / cases)
+
+
+def check(cell: Cell, *, runs: int) -> None:
+    alarms = cell.alike.faster + cell.alike.slower
+    # comparisons of a run learn from each other, so they count as half as many
+    assert alarms <= bound(0.01, 4 * runs), cell
+    assert cell.alike.alarmed <= bound(0.05, runs), cell
+    assert cell.reports <= bound(0.05, runs // 3), cell
+    assert cell.alike.missed <= bound(0.06, 4 * runs), cell
+
+
+@pytest.mark.parametrize("law", ["a GPU box", "bistable process"])
+def test_a_small_campaign_keeps_its_promises(law):
+    for design in ("3 sets alone", "3 sets", "3 to 6 sets"):
+        if (law, design) != BROKEN:
+            check(simulate_cell(law, design, runs=9), runs=9)
+
+
+def test_more_sets_find_smaller_gains():
+    cells = simulate_cells(["process 0.5 %"], ["3 sets", "3 to 6 sets", "10 sets"], runs=12, jobs=1)
+    assert [cell.gains[1].faster for cell in cells] == sorted(cell.gains[1].faster for cell in cells)
+    assert cells[1].gains[1].faster > 0.8
+
+
+def test_the_numbers_do_not_depend_on_how_many_processes_made_them():
+    asked = ["independent"], ["3 sets", "3 sets alone"]
+    assert simulate_cells(*asked, runs=3, jobs=1) == simulate_cells(*asked, runs=3, jobs=2)
+
+
+def test_the_command_prints_a_table_and_renews_one(tmp_path, capsys):
+    campaign.main(["--laws", "independent", "--sets", "3 sets", "--runs", "3"])
+    table = capsys.readouterr().out.strip()
+    assert table.splitlines()[-1].startswith("| independent | 3 sets |")
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{campaign.OPEN}\nold\n{campaign.CLOSE}\nafter\n")
+    renew(page, table)
+    assert page.read_text() == f"before\n{campaign.OPEN}\n{table}\n{campaign.CLOSE}\nafter\n"
+
+
+@pytest.mark.slow
+def test_the_whole_campaign_keeps_its_promises_and_is_what_the_documentation_shows(repository):
+    cells = simulate_cells(list(LAWS), list(DESIGNS), runs=RUNS, jobs=1)
+    for cell in cells:
+        if cell.law != BIASED and (cell.law, cell.design) != BROKEN:
+            check(cell, runs=RUNS)
+    text = (repository / "docs/measurement.md").read_text()
+    shown = text.split(campaign.OPEN)[1].split(campaign.CLOSE)[0]
+    assert shown.strip() == render_cells(cells), "run `make tables`"
