@@ -74,7 +74,7 @@ def test_a_form_agrees_with_the_reference(case: str, switches: dict) -> None:
     assert worst(built, case, shape) <= 1
 
 
-@pytest.mark.parametrize("size", ["tiny"])
+@pytest.mark.parametrize("size", ["tiny", "full"])
 def test_what_the_export_stage_writes_of_couple_has_learnt_the_table(size: str) -> None:
     shape = getattr(workload.cases["couple"], size)
     # the module does not look at the batch
@@ -85,8 +85,8 @@ def test_what_the_export_stage_writes_of_couple_has_learnt_the_table(size: str) 
     start, stop = levels[pairs].float().unbind(1)
     first, last = table[pairs].float().unbind(1)
     error = (module(start, stop, first.T) - last).square().mean()
-    # what nothing learnt gives: the spectrum that it started from; `tiny` has but two channels, at the flat ends of the table
-    assert error < (0.05 if size == "full" else 0.25) * (first - last).square().mean()
+    # who has learnt nothing gives the spectrum that it started from; drawn networks are worse than that
+    assert error < 0.25 * (first - last).square().mean()
 
 
 @pytest.mark.parametrize(("case", "size"), [("solve", "full"), ("transitions", "tiny"), ("couple", "tiny")])
