@@ -69,6 +69,7 @@ class Phase:
     is_idea: bool = False
     expect: tuple[float, float] | None = None
     part: str | None = None
+    stays: str = ""
     risks: tuple[PlannedRisk, ...] = ()
     skip: str | None = None
     untimed: str | None = None
@@ -140,6 +141,7 @@ def make_story(name: str, phase: Phase) -> StoryPhase:
         must=phase.must,
         cases=phase.cases,
         risks=phase.risks,
+        stays=phase.stays,
     )
 
 

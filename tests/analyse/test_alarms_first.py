@@ -30,6 +30,19 @@ def test_a_kept_phase_that_lost_should_not_be_kept(phase: Phase) -> None:
     assert "a is kept and" in told and "set keep=False" in told
 
 
+@pytest.mark.parametrize(("speedup", "status"), [(0.7, "SLOWER"), (1.0, "changes nothing")])
+def test_the_author_s_reason_to_keep_a_phase_stands_in_place_of_the_advice(speedup: float, status: str) -> None:
+    told = alarms(Phase(name="a", speedup=speedup, stays="b reads its layout."))
+    (sentence,) = (line for line in told.splitlines() if line.startswith("a is kept and"))
+    assert status in sentence and sentence.endswith("; its author says: b reads its layout.")
+    assert "keep=False" not in told and "keep it only" not in told
+
+
+def test_no_reason_excuses_a_phase_that_is_wrong() -> None:
+    told = alarms(Phase(name="a", outcome=Outcome.FAIL, message="gradient of w is off", stays="b reads its layout"))
+    assert "a is kept and INVALID" in told and "set keep=False" in told
+
+
 def test_a_phase_that_is_not_kept_may_lose() -> None:
     assert "set keep=False" not in alarms(Phase(name="a", speedup=0.7, keep=False))
 

@@ -63,6 +63,7 @@ BAD = {
     "unknown onto": (with_phase(onto="later"), "is no phase before it"),
     "unknown case": (with_phase(cases=("product",)), "case 'product' is unknown; choose among sum"),
     "kept must": (with_phase(must="INVALID"), "add keep=False"),
+    "stays and goes": (with_phase(stays="b needs it", keep=False), "the reason why a kept phase stays"),
     "other must": (with_phase(must="FASTER", keep=False), "is the only value"),
     "expect order": (with_phase(expect=(2, 1)), "no interval of speed-ups"),
     "expect zero": (with_phase(documented=(0, 1)), "no interval of speed-ups"),

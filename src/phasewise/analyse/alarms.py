@@ -51,11 +51,16 @@ def _kept(run: Run, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
         row = run.rows[variant]
         if row.kind is not Kind.PHASE or not row.kept:
             continue
+        story = shelf.phase(variant)
+        stays = story.stays.rstrip(".") if story is not None else ""
         if verdict.status in LOST:
             why = f": {verdict.detail}" if verdict.detail else ""
-            yield f"{row.phase} is kept and {verdict.status} in {case} ({verdict.reason}){why}; set keep=False."
+            # no reason excuses a phase that is wrong or dies
+            advice = f"its author says: {stays}" if stays and verdict.status is Status.SLOWER else "set keep=False"
+            yield f"{row.phase} is kept and {verdict.status} in {case} ({verdict.reason}){why}; {advice}."
         elif verdict.status is Status.SAME:
-            yield f"{row.phase} is kept and changes nothing in {case} (within 1 %); keep it only if others need it."
+            advice = f"its author says: {stays}" if stays else "keep it only if others need it"
+            yield f"{row.phase} is kept and changes nothing in {case} (within 1 %); {advice}."
 
 
 def _machines(run: Run) -> Iterable[str]:

@@ -142,6 +142,8 @@ def _check_phase_words(workload: Workload, phase: Phase, here: str) -> None:
         raise PlanError(f"{here}: must={phase.must!r} is not allowed; 'INVALID' is the only value")
     if phase.must is not None and phase.keep:
         raise PlanError(f"{here}: a phase that must be INVALID can't be kept; add keep=False")
+    if phase.stays and not phase.keep:
+        raise PlanError(f"{here}: stays= is the reason why a kept phase stays; drop it, or keep=False")
     for word, bounds in (("expect", phase.expect), ("documented", phase.documented)):
         if bounds is not None and not (len(bounds) == 2 and 0 < bounds[0] <= bounds[1]):
             raise PlanError(

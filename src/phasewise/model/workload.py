@@ -171,6 +171,8 @@ class Phase:
     risks: tuple[Risk, ...] = ()
     # one line for the summary table; the switches where it is empty
     method: str = ""
+    # why it stays in the stack although it gains nothing or loses by itself: the report quotes this in place of its advice
+    stays: str = ""
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ def _tell_phase(variant: Variant, phase: Phase) -> StoryPhase:
         must=phase.must,
         cases=tuple(variant.places),
         risks=tuple(_tell_risk(risk) for risk in phase.risks),
+        stays=phase.stays,
     )
 
 

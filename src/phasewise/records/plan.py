@@ -194,6 +194,8 @@ class StoryPhase(Record, frozen=True, kw_only=True):
     must: str | None
     cases: tuple[str, ...]
     risks: tuple[PlannedRisk, ...] = ()
+    # why it stays in the stack although it is no faster; "" = no reason is given
+    stays: str = ""
 
 
 class StoryVariant(Record, frozen=True, kw_only=True):

@@ -100,7 +100,7 @@ PHASES = (
         because=Idea("317 operators by hand against 274 by autograd: alone it gains nothing, it makes the rest possible"),
         part="week-1", cases=LADDER, expect=(0.8, 1.4), documented=(1.8, 2.0), method="hand-derived adjoint, no autograd",
         targets=(Target("speedup", case="aspirin", against="parent", minimum=1.5, target=1.8, stretch=2.0),),
-        risks=(NUMERICS,),
+        risks=(NUMERICS,), stays="the kernels, the export and the graph after it stand on the adjoint, which autograd has none of",
     ),
     Phase(
         "tf32", {"precision": "tf32"}, because="matmul-in-fp32", cases=("batch-1024",), expect=(1.0, 1.3), keep=False,
@@ -123,6 +123,7 @@ PHASES = (
         "triton-message", {"neighbours": "triton", "message": "triton", "compiled": True}, because="excess-traffic",
         part="weeks-2-3", cases=LADDER, expect=(1.3, 8), documented=(1.5, 2.0), needs=TRITON,
         method="filter, gather and sum by rows, forwards and backwards", risks=(CORRECTNESS,),
+        stays="one molecule is launches, which the graph takes away; many molecules are bytes, which this kernel saves",
     ),
     Phase(
         "pruned", {"pruned": True}, because=Idea("mu is 0 before the first message and unread after the last update"),

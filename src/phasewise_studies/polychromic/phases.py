@@ -180,6 +180,13 @@ OWN_KERNELS = (
         tolerance=HALF, cases=("window-8b",),
         method="Qwen3-8B's shape, random weights: decoding by graphs of PyTorch's kernels, fused learning",
     ),
+    Phase(
+        "document-kernels", {"fused_decode": True}, part="tier-3", onto="document-model", keep=False,
+        because=Idea("a token reads 16 GB of weights whoever multiplies: what are the loop's own Triton kernels worth there?"),
+        expect=(0.7, 1.4), needs=Needs(cuda=True, modules=("triton",), capability=(8, 0), memory_bytes=130 * 10**9),
+        tolerance=HALF, cases=("window-8b",),
+        method="the same with five Triton kernels a layer; the attention norms and turns queries and the new key",
+    ),
 )  # fmt: skip
 
 OWN_DRAWS = "it draws random numbers of its own, so its texts cannot be held against the reference"

@@ -111,7 +111,8 @@ workload = Workload(
             # slower launch by launch, and kept: the kernels of fused-update multiply on tensor cores, and all later phases stand on them
             "amp", {"precision": "bfloat16"}, part="speed", because="matmul-in-fp32", expect=(1.2, 2.5),
             documented=(2, 2), cases=("documented",), tolerance=HALF,
-            method="autocast to bfloat16; routing, core and moments stay float32; kept for fused-update, which has no float32 form",
+            method="autocast to bfloat16; routing, core and moments stay float32",
+            stays="fused-update and all after it need it: their loss multiplies in half precision and has no fast float32 form",
             targets=PHASE_TARGETS["amp"],
             risks=(RISKS["amp"],),
         ),

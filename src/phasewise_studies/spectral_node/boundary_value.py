@@ -22,6 +22,7 @@ from phasewise_studies.spectral_node.metric import christoffel_tangent, differ, 
 from phasewise_studies.spectral_node.product.predict import Predict
 from phasewise_studies.spectral_node.shooting import integrate_coupled, integrate_geodesic, shoot, step_geodesic
 from phasewise_studies.spectral_node.switches import Switches
+from phasewise_studies.spectral_node.trained import load_trained
 
 Batch = Mapping[str, Tensor]
 # RK4 steps that torch.compile unrolls into one kernel on a GPU
@@ -69,8 +70,10 @@ def build_solver(switches: Switches, inputs: Batch, case: str, shape: Shape, dev
             fallbacks = (*fallbacks, f"cuda-graph: {captured.reason}")
     module = None
     if coupled:
-        tables = cast(make_tables(inputs, data.wavelengths(shape.wavelengths), shape.columns), torch.float32, device)
-        module = Predict(tables, fold(take_flow(inputs, dtype=torch.float32, device=device)), shape.steps // 2)
+        # the step is timed on drawn networks, as all cases are; what leaves the project is trained where weights of the size are shipped
+        trained = load_trained(shape) or inputs
+        tables = cast(make_tables(trained, data.wavelengths(shape.wavelengths), shape.columns), torch.float32, device)
+        module = Predict(tables, fold(take_flow(trained, dtype=torch.float32, device=device)), shape.steps // 2)
     return Program(
         step=step,
         place=partial(_place_solver, device, coupled),

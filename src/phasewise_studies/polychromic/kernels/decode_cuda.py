@@ -65,6 +65,7 @@ def is_written_for(shape: ModelShape, sizes: Sizes, shared_bytes: int) -> bool:
     inputs = (shape.width, shape.q_size, shape.inner)
     return (
         shape.head == HEAD
+        and not shape.normed_heads
         and all(size % STEP == 0 and size <= MOST_INPUTS for size in inputs)
         and sizes.rows <= MOST_ROWS
         and attention_floats <= ATTENTION_FLOATS

@@ -62,18 +62,22 @@ def _launch_layer(
     shape, rows, columns = weights.shape, sizes.rows, launch.columns
     heads = {"H": shape.heads, "G": shape.kv_heads, "E": shape.head, "REPLIES": sizes.replies}
     own_k, own_v = buffers.own_k_LRTGE[layer], buffers.own_v_LRTGE[layer]
+    # without a norm of heads its gains are not read
+    gain_q, gain_k = (
+        gains[layer] if gains is not None else space.cosines for gains in (weights.norm_q_LE, weights.norm_k_LE)
+    )
     # a tile of a head holds pairs (i, i + E / 2)
     pairs = min(columns, shape.head // 2)
     decode_triton.qkv_kernel[((shape.heads + 2 * shape.kv_heads) * shape.head // (2 * pairs),)](
         space.q_RQ, own_k, own_v, space.x_RD, weights.norm_attention_LD[layer], weights.qkv_LOD[layer], space.cosines,
         space.sines, buffers.lengths_P, space.at, rows, sizes.tokens, shape.epsilon,
-        D=shape.width, **heads, PAIRS=pairs, **cut, **common,
+        D=shape.width, **heads, PAIRS=pairs, NORMED=shape.normed_heads, **cut, **common,
     )  # fmt: skip
     decode_triton.attention_kernel[(rows * shape.kv_heads,)](
-        space.attended_RQ, space.q_RQ, buffers.prompt_k_LPSGE[layer], buffers.prompt_v_LPSGE[layer], own_k, own_v,
-        buffers.lengths_P, space.at, sizes.prompt_length, sizes.tokens, shape.head**-0.5,
+        space.attended_RQ, space.q_RQ, buffers.prompt_k_LPSGE[layer], buffers.prompt_v_LPSGE[layer], own_k, own_v, gain_q, gain_k,
+        space.cosines, space.sines, buffers.lengths_P, space.at, sizes.prompt_length, sizes.tokens, shape.head**-0.5, shape.epsilon,
         **heads, QUERIES=max(triton.next_power_of_2(shape.heads // shape.kv_heads), FEWEST_ROWS), KEYS=launch.keys,
-        PRECISION=cut["PRECISION"], **{**common, "num_warps": launch.attention_warps},
+        PRECISION=cut["PRECISION"], NORMED=shape.normed_heads, **{**common, "num_warps": launch.attention_warps},
     )  # fmt: skip
     decode_triton.add_kernel[(shape.width // columns,)](
         space.x_RD, space.attended_RQ, weights.out_LDQ[layer], rows, D=shape.width, K=shape.q_size, COLUMNS=columns, **cut,

@@ -93,8 +93,12 @@ def qkv_tile(
     task, q, own_k, own_v, x, gain, w, cosines, sines, lengths, at, rows, new, epsilon,
     D: tl.constexpr, H: tl.constexpr, G: tl.constexpr, E: tl.constexpr, REPLIES: tl.constexpr,
     ROWS: tl.constexpr, PAIRS: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr,
+    NORMED: tl.constexpr,
 ):  # fmt: skip
-    """PAIRS rotary pairs (i, i + E/2) of one head: norm, product, rotation; queries to `q`, keys and values into the cache."""
+    """PAIRS rotary pairs (i, i + E/2) of one head: norm, product, rotation; queries to `q`, keys and values into the cache.
+
+    Where heads are NORMED, which takes all features of one, the attention norms and turns them.
+    """
     per_head: tl.constexpr = E // (2 * PAIRS)
     head = task // per_head
     i = (task % per_head) * PAIRS + tl.arange(0, PAIRS)
@@ -106,7 +110,7 @@ def qkv_tile(
     position = tl.load(lengths + r // REPLIES, mask=r < rows, other=1) + at
     angle = position[:, None] * (E // 2) + i[None, :]
     # (ROWS, PAIRS) from here on; values are not turned
-    turned = inside & (c < (H + G) * E)[None, :]
+    turned = inside & (c < (H + G) * E)[None, :] & (not NORMED)
     cosine = tl.load(cosines + angle, mask=turned, other=1.0)
     sine = tl.load(sines + angle, mask=turned, other=0.0)
     low = first * cosine - second * sine
@@ -124,6 +128,23 @@ def qkv_tile(
         into = cache + ((r[:, None] * new + at) * G + group) * E + i[None, :]
         tl.store(into, low.to(own_k.dtype.element_ty), mask=inside)
         tl.store(into + E // 2, high.to(own_k.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _norm_and_turn(x, place, gain, cosines, sines, angle, inside, epsilon, E: tl.constexpr):
+    """RMSNorm of heads (M, E) at x + place, then the rotation by the angles of one position; float32."""
+    e = tl.arange(0, E)
+    # the other half of the pair, whose sine counts against the lower one
+    other = (e + E // 2) % E
+    sign = tl.where(e < E // 2, -1.0, 1.0)
+    own = tl.load(x + place + e[None, :], mask=inside, other=0.0, cache_modifier=".cg").to(tl.float32)
+    far = tl.load(x + place + other[None, :], mask=inside, other=0.0, cache_modifier=".cg").to(tl.float32)
+    r = tl.rsqrt(tl.sum(own * own, axis=1) / E + epsilon)[:, None]
+    own = own * r * tl.load(gain + e).to(tl.float32)[None, :]
+    far = far * r * tl.load(gain + other).to(tl.float32)[None, :]
+    cosine = tl.load(cosines + angle * (E // 2) + e % (E // 2))
+    sine = tl.load(sines + angle * (E // 2) + e % (E // 2)) * sign
+    return own * cosine[None, :] + far * sine[None, :]
 
 
 @triton.jit
@@ -149,21 +170,37 @@ def _see_keys(
 
 @triton.jit
 def attention_tile(
-    task, attended, q, prompt_k, prompt_v, own_k, own_v, lengths, at, length, new, scale,
+    task, attended, q, prompt_k, prompt_v, own_k, own_v, gain_q, gain_k, cosines, sines, lengths, at, length, new, scale, epsilon,
     H: tl.constexpr, G: tl.constexpr, E: tl.constexpr, REPLIES: tl.constexpr,
-    QUERIES: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
+    QUERIES: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
-    """One reply and key head: its H / G queries over the prompt's keys, which its siblings read too, and its own."""
+    """One reply and key head: its H / G queries over the prompt's keys, which its siblings read too, and its own.
+
+    NORMED: queries and the new key come as they were projected; this is the one program that reads them, so it norms and turns them
+    here, and the key stays so in the cache.
+    """
     shared: tl.constexpr = H // G
     row, group = task // G, task % G
     prompt = row // REPLIES
     m, e = tl.arange(0, QUERIES), tl.arange(0, E)
-    place = row * (H * E) + (group * shared + m[:, None]) * E + e[None, :]
-    q_ME = tl.load(q + place, mask=(m < shared)[:, None], other=0.0, cache_modifier=".cg")
+    head = row * (H * E) + (group * shared + m[:, None]) * E
+    place = head + e[None, :]
+    known = tl.load(lengths + prompt).to(tl.int32)
+    if NORMED:
+        angle = known + at
+        q_ME = _norm_and_turn(q, head, gain_q, cosines, sines, angle, (m < shared)[:, None], epsilon, E)
+        q_ME = q_ME.to(q.dtype.element_ty)
+        newest = ((row * new + at) * G + group) * E + tl.zeros((1, 1), tl.int32)
+        k_1E = _norm_and_turn(own_k, newest, gain_k, cosines, sines, angle, newest >= 0, epsilon, E)
+        # every thread has read the key before one writes it, and it is written before one sees it
+        tl.debug_barrier()
+        tl.store(own_k + newest + e[None, :], k_1E.to(own_k.dtype.element_ty))
+        tl.debug_barrier()
+    else:
+        q_ME = tl.load(q + place, mask=(m < shared)[:, None], other=0.0, cache_modifier=".cg")
     state = tl.full((QUERIES,), -1e30, tl.float32)
     weight = tl.zeros((QUERIES,), tl.float32)
     total = tl.zeros((QUERIES, E), tl.float32)
-    known = tl.load(lengths + prompt).to(tl.int32)
     from_k, from_v = prompt_k + (prompt * length * G + group) * E, prompt_v + (prompt * length * G + group) * E
     for first in range(0, known, KEYS):
         state, total, weight = _see_keys(

@@ -48,7 +48,7 @@ def qkv_kernel(
     q, own_k, own_v, x, gain, w, cosines, sines, lengths, at, rows, new, epsilon,
     D: tl.constexpr, H: tl.constexpr, G: tl.constexpr, E: tl.constexpr, REPLIES: tl.constexpr,
     ROWS: tl.constexpr, PAIRS: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr,
-    PDL: tl.constexpr,
+    NORMED: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """Queries, and keys and values into the caches, of one layer: (H + 2 G) E / (2 PAIRS) programs."""
     task = tl.program_id(0)
@@ -60,22 +60,22 @@ def qkv_kernel(
     now = tl.load(at).to(tl.int32) - 1
     qkv_tile(
         task, q, own_k, own_v, x, gain, w, cosines, sines, lengths, now, rows, new, epsilon,
-        D, H, G, E, REPLIES, ROWS, PAIRS, SPLIT, BLOCK, PRECISION,
+        D, H, G, E, REPLIES, ROWS, PAIRS, SPLIT, BLOCK, PRECISION, NORMED,
     )  # fmt: skip
 
 
 @triton.jit
 def attention_kernel(
-    attended, q, prompt_k, prompt_v, own_k, own_v, lengths, at, length, new, scale,
+    attended, q, prompt_k, prompt_v, own_k, own_v, gain_q, gain_k, cosines, sines, lengths, at, length, new, scale, epsilon,
     H: tl.constexpr, G: tl.constexpr, E: tl.constexpr, REPLIES: tl.constexpr,
-    QUERIES: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr, PDL: tl.constexpr,
+    QUERIES: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr, NORMED: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """R G programs, one a reply and key head."""
     follow(PDL)
     now = tl.load(at).to(tl.int32) - 1
     attention_tile(
-        tl.program_id(0), attended, q, prompt_k, prompt_v, own_k, own_v, lengths, now, length, new, scale,
-        H, G, E, REPLIES, QUERIES, KEYS, PRECISION,
+        tl.program_id(0), attended, q, prompt_k, prompt_v, own_k, own_v, gain_q, gain_k, cosines, sines, lengths, now, length, new,
+        scale, epsilon, H, G, E, REPLIES, QUERIES, KEYS, PRECISION, NORMED,
     )  # fmt: skip
 
 

@@ -12,6 +12,9 @@ from phasewise_studies.polychromic.model.rotary import rotation
 from phasewise_studies.polychromic.model.shared_cache import Sizes
 from phasewise_studies.polychromic.model.weights import Weights
 
+# that a tensor-core product takes
+FEWEST_KEYS = 16
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -67,7 +70,9 @@ def adapt(launch: Launch, weights: Weights, device: torch.device) -> Launch:
     overlaps = torch.cuda.get_device_capability(device) >= (9, 0)
     if weights.embed_VD.dtype is torch.float32:
         launch = replace(launch, block=min(launch.block, 16), keys=min(launch.keys, 32))
-    return replace(launch, pdl=launch.pdl and overlaps)
+    # a block of keys takes no more shared memory than one of heads of 64 features
+    keys = min(launch.keys, max(64 * launch.keys // weights.shape.head, FEWEST_KEYS))
+    return replace(launch, keys=keys, pdl=launch.pdl and overlaps)
 
 
 def make_workspace(

@@ -10,8 +10,8 @@ with `Sizes` from shared_cache.py, `Sampling` from sampling.py, `have_ended` fro
 hugging_face.py; product/examples/decode_llama.py is the whole of it.
 
 The prompts go through PyTorch once, each further token through five nodes of a CUDA graph a layer, then logits and sampler: a
-token never waits for the host. The nodes are the raw CUDA of decode_layers.cu in bfloat16 and for models that it is written for,
-else the Triton of decode_triton.py and sampler_triton.py, all of them in kernels/.
+token never waits for the host. The nodes are the raw CUDA of decode_layers.cu in bfloat16 and for models that it is written for
+(a Qwen3 is not among them), else the Triton of decode_triton.py and sampler_triton.py, all of them in kernels/.
 """
 
 from __future__ import annotations
@@ -118,7 +118,11 @@ class Decoder:
         from phasewise_studies.polychromic.kernels import decode_cuda
         from phasewise_studies.polychromic.kernels.cuda_library import NotBuilt
 
-        if not self.launch.raw or not decode_cuda.suits(self.weights, self.sizes):
+        if not self.launch.raw:
+            return None, ()
+        if self.weights.shape.normed_heads and self.weights.embed_VD.dtype is torch.bfloat16:
+            return None, ("raw CUDA: it takes no norm of queries and keys (Qwen3), Triton kernels ran instead",)
+        if not decode_cuda.suits(self.weights, self.sizes):
             return None, ()
         try:
             raw = decode_cuda.make_launcher(
@@ -167,8 +171,6 @@ def why_not(weights: Weights, launch: Launch) -> str:
     shape, columns = weights.shape, launch.columns
     if weights.embed_VD.device.type != "cuda":
         return "no NVIDIA GPU, plain PyTorch with shared caches ran instead"
-    if shape.normed_heads:
-        return "the kernels take no norm of queries and keys (Qwen3), plain PyTorch with shared caches ran instead"
     if weights.embed_VD.dtype is torch.float64:
         return "no kernels in float64, plain PyTorch with shared caches ran instead"
     if (

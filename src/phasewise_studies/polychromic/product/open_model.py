@@ -33,10 +33,10 @@ from phasewise_studies.polychromic.variants.learning import why_not_fused
 
 def open_model(
     path: Path, sizes: Sizes, sampling: Sampling, device: torch.device, dtype: torch.dtype, tuning: Tuning, *,
-    decode: str, end: int | None, length: int,
+    decode: str, end: int | None, length: int, attention: str = "sdpa",
 ) -> UserModel:  # fmt: skip
     """`decode`: own (Llama, Mistral, Qwen3) or library (any causal model). `end`: the tokenizer's end of text, if it names one.
-    `length`: tokens of the longest example.
+    `length`: tokens of the longest example. `attention`: the library's, with decode="library".
 
     Raises:
         UserError: the folder is no model, of another kind with decode="own", has fewer positions than tokens are wanted, or nothing
@@ -46,7 +46,11 @@ def open_model(
     from transformers import AutoModelForCausalLM
 
     try:
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=attention)
+    except ImportError as error:
+        raise UserError(
+            f"--attention {attention}: {shorten(str(error), 120)}; install that package, or take --attention sdpa."
+        ) from error
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(
             f"model {path} cannot be loaded: {shorten(str(error), 100)}; give a Hugging Face model folder."
@@ -116,6 +120,6 @@ def open_run(plain: dict[str, Any], device: torch.device) -> tuple[UserModel, An
         model, sizes, Sampling(plain["temperature"], plain["top_p"]), device, torch.bfloat16 if plain["dtype"] == "bfloat16" else torch.float32,
         Tuning(rank=plain["rank"], alpha=plain["alpha"], dropout=plain["dropout"], seed=plain["seed"],
             checkpointing=plain.get("checkpointing", False)),
-        decode=plain["decode"], end=tokenizer.eos_token_id, length=plain["length"],
+        decode=plain["decode"], attention=plain.get("attention", "sdpa"), end=tokenizer.eos_token_id, length=plain["length"],
     )  # fmt: skip
     return user, tokenizer

@@ -112,6 +112,13 @@ def main() -> None:
     show_default=True,
     help="own: Llama, Mistral and Qwen3; library: any causal model",
 )
+@click.option(
+    "--attention",
+    type=click.Choice(("sdpa", "eager", "flash_attention_2")),
+    default="sdpa",
+    show_default=True,
+    help="of transformers, with --decode library; flash_attention_2 needs flash-attn",
+)
 @click.option("--dtype", type=click.Choice(("auto", "float32", "bfloat16")), default="auto", show_default=True)
 @click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True)
 @click.option(

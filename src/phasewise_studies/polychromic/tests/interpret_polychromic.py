@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ from phasewise_studies.polychromic.model.weights import ModelShape, draw_weights
 CPU = torch.device("cpu")
 # odd in everything that may be odd; the inner size ends in the middle of a block
 SHAPE = ModelShape(layers=2, width=48, heads=4, kv_heads=2, head=16, inner=48, vocabulary=101, tied=False)
+# its heads together are wider than the model, and its head is tied
+QWEN3 = replace(SHAPE, heads=6, tied=True, normed_heads=True, epsilon=1e-6)
 SIZES = shared_cache.Sizes(prompts=2, replies=2, prompt_length=19, tokens=3)
 
 
@@ -27,12 +30,12 @@ def draw(*size: int, seed: int) -> Tensor:
     return torch.randn(*size, generator=torch.Generator().manual_seed(seed))
 
 
-def decode(chosen: sampling.Sampling) -> dict[str, float | bool]:
+def decode(chosen: sampling.Sampling, shape: ModelShape = SHAPE) -> dict[str, float | bool]:
     """Two tokens by kernels after one by PyTorch, against three by PyTorch."""
-    weights = draw_weights(SHAPE)
+    weights = draw_weights(shape)
     forward = Forward(weights=weights)
     generator = torch.Generator().manual_seed(3)
-    prompts = torch.randint(3, SHAPE.vocabulary, (2, 19), generator=generator)
+    prompts = torch.randint(3, shape.vocabulary, (2, 19), generator=generator)
     lengths, uniforms = torch.tensor([19, 6]), torch.rand(4, 3, generator=generator)
     wanted = shared_cache.make_buffers(forward, SIZES)
     shared_cache.generate_shared(forward, wanted, prompts, lengths, uniforms, chosen, sampling.sample)
@@ -75,6 +78,8 @@ def main() -> None:
     found = {
         "decode sampled": decode(sampling.Sampling()),
         "decode greedy": decode(sampling.GREEDY),
+        "decode qwen3 sampled": decode(sampling.Sampling(), QWEN3),
+        "decode qwen3 greedy": decode(sampling.GREEDY, replace(QWEN3, tied=False)),
         "sample peaked": sample(193, 8.0, 0.9),
         "sample flat": sample(300, 0.01, 0.9),
         "sample greedy": sample(77, 3.0, 0.0),

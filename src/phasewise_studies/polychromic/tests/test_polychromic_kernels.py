@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ def interpreted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str,
     return interpret_once(tmp_path_factory, "phasewise_studies.polychromic.tests.interpret_polychromic")
 
 
-@pytest.mark.parametrize("name", ["decode sampled", "decode greedy"])
+@pytest.mark.parametrize("name", ["decode sampled", "decode greedy", "decode qwen3 sampled", "decode qwen3 greedy"])
 def test_tokens_log_probabilities_and_caches_are_those_of_the_plain_loop(interpreted, name: str) -> None:
     case = interpreted[name]
     assert case["same"]
@@ -55,20 +56,45 @@ def test_all_programs_of_a_row_can_run_at_once(rows: int, vocabulary: int) -> No
 # what each kernel is given: pointers by type (H = 16-bit floats), and constants of SmolLM2's sizes
 HEADS = {"H": 9, "G": 3, "E": 64, "REPLIES": 3}
 CUT = {"ROWS": 16, "SPLIT": 8, "BLOCK": 32, "PRECISION": "ieee"}
+# of Qwen3-8B, 16 examples of 3 replies
+QWEN3 = {"H": 32, "G": 8, "E": 128, "REPLIES": 3}
 TURNED = {name: "H" for name in ("out", "q", "k", "v", "before", "gain_q", "gain_k")}
+SEEN = {
+    **{name: "H" for name in ("attended", "q", "prompt_k", "prompt_v", "own_k", "own_v", "gain_q", "gain_k")},
+    "cosines": FLOATS, "sines": FLOATS, "lengths": INTS, "at": INTS,
+}  # fmt: skip
 KERNELS = {
     "qkv_kernel": (
         {"q": "H", "own_k": "H", "own_v": "H", "x": FLOATS, "gain": "H", "w": "H", "cosines": FLOATS, "sines": FLOATS,
          "lengths": INTS, "at": INTS},
-        {"D": 576, **HEADS, **CUT, "PAIRS": 16, "PDL": None}, 8,
+        {"D": 576, **HEADS, **CUT, "PAIRS": 16, "NORMED": False, "PDL": None}, 8,
+    ),
+    "qkv_kernel without a turn": (
+        {"q": "H", "own_k": "H", "own_v": "H", "x": FLOATS, "gain": "H", "w": "H", "cosines": FLOATS, "sines": FLOATS,
+         "lengths": INTS, "at": INTS},
+        {"D": 4096, **QWEN3, **CUT, "ROWS": 64, "BLOCK": 64, "PAIRS": 16, "NORMED": True, "PDL": None}, 8,
     ),
     "attention_kernel": (
-        {"attended": "H", "q": "H", "prompt_k": "H", "prompt_v": "H", "own_k": "H", "own_v": "H", "lengths": INTS, "at": INTS},
-        {**HEADS, "QUERIES": 16, "KEYS": 128, "PRECISION": "ieee", "PDL": None}, 4,
+        SEEN, {**HEADS, "QUERIES": 16, "KEYS": 128, "PRECISION": "ieee", "NORMED": False, "PDL": None}, 4,
+    ),
+    "attention_kernel with a norm": (
+        SEEN, {**QWEN3, "QUERIES": 16, "KEYS": 64, "PRECISION": "ieee", "NORMED": True, "PDL": None}, 4,
+    ),
+    "add_kernel of Qwen3-8B": (
+        {"x": FLOATS, "inner": "H", "w": "H"},
+        {"D": 4096, "K": 12_288, **CUT, "ROWS": 64, "BLOCK": 64, "COLUMNS": 16, "PDL": None}, 8,
     ),
     "add_kernel": ({"x": FLOATS, "inner": "H", "w": "H"}, {"D": 576, "K": 1536, **CUT, "COLUMNS": 16, "PDL": None}, 8),
     "gate_up_kernel": (
         {"inner": "H", "x": FLOATS, "gain": "H", "w": "H"}, {"D": 576, "F": 1536, **CUT, "COLUMNS": 16, "PDL": None}, 8
+    ),
+    "gate_up_kernel of Qwen3-8B": (
+        {"inner": "H", "x": FLOATS, "gain": "H", "w": "H"},
+        {"D": 4096, "F": 12_288, **CUT, "ROWS": 64, "BLOCK": 64, "COLUMNS": 16, "PDL": None}, 8,
+    ),
+    "logits_kernel of Qwen3-8B": (
+        {"logits": FLOATS, "x": FLOATS, "gain": "H", "w": "H"},
+        {"D": 4096, **CUT, "ROWS": 64, "BLOCK": 64, "COLUMNS": 64, "PDL": None}, 8,
     ),
     "logits_kernel": ({"logits": FLOATS, "x": FLOATS, "gain": "H", "w": "H"}, {"D": 576, **CUT, "COLUMNS": 64, "PDL": None}, 8),
     "embed_kernel": (
@@ -161,7 +187,7 @@ def test_a_kernel_compiles_for_hopper_and_its_shared_memory_fits(name: str) -> N
 @pytest.mark.parametrize(
     ("name", "capability"),
     [
-        ("qkv_kernel", 80), ("attention_kernel", 80), ("sample_kernel", 75), ("diversity_kernel", 75),
+        ("qkv_kernel", 80), ("qkv_kernel without a turn", 80), ("attention_kernel", 80), ("attention_kernel with a norm", 80), ("sample_kernel", 75), ("diversity_kernel", 75),
         ("add_norm_kernel", 80), ("add_norm_backward_kernel", 80), ("turn_kernel", 80), ("turn_kernel back with a norm", 80), ("gate_kernel", 80),
         ("gate_backward_kernel", 80), ("log_p_kernel", 80), ("log_p_backward_kernel", 80),
     ],
@@ -212,7 +238,7 @@ def test_on_a_gpu_sampled_tokens_are_those_of_their_uniform_numbers(rows: int, v
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("pdl", [False, True])
-@pytest.mark.parametrize("name", ["tiny", "smollm2"])
+@pytest.mark.parametrize("name", ["tiny", "smollm2", "qwen3"])
 def test_on_a_gpu_greedy_tokens_in_float32_are_those_of_the_plain_loop_and_repeat(name: str, pdl: bool) -> None:
     from phasewise_studies.polychromic.kernels.decode_workspace import Launch
     from phasewise_studies.polychromic.model.decoder import Decoder
@@ -220,7 +246,8 @@ def test_on_a_gpu_greedy_tokens_in_float32_are_those_of_the_plain_loop_and_repea
     from phasewise_studies.polychromic.model.replies import generate_growing
     from phasewise_studies.polychromic.model.weights import SHAPES, draw_weights
 
-    weights = draw_weights(SHAPES[name]).to("cuda", torch.float32)
+    shape = replace(SHAPES["tiny"], normed_heads=True) if name == "qwen3" else SHAPES[name]
+    weights = draw_weights(shape).to("cuda", torch.float32)
     sizes = shared_cache.Sizes(prompts=2, replies=3, prompt_length=20, tokens=9)
     generator = torch.Generator().manual_seed(4)
     prompts = torch.randint(3, 193, (2, 20), generator=generator).cuda()

@@ -18,6 +18,7 @@ from phasewise import Shape
 from phasewise.records.errors import UserError
 from phasewise_studies.polychromic import program
 from phasewise_studies.polychromic.audit import hidden_states_in_double, logits_in_double, widen
+from phasewise_studies.polychromic.kernels.decode_cuda import is_written_for
 from phasewise_studies.polychromic.model import sampling, shared_cache
 from phasewise_studies.polychromic.model.decoder import Decoder
 from phasewise_studies.polychromic.model.hugging_face import (
@@ -30,7 +31,7 @@ from phasewise_studies.polychromic.model.joined_weights import join
 from phasewise_studies.polychromic.model.llama import Forward, hidden_states, run_layers
 from phasewise_studies.polychromic.model.lora import draw_flat, make_lora
 from phasewise_studies.polychromic.model.replies import generate_growing
-from phasewise_studies.polychromic.model.weights import QWEN3_8B, ModelShape, draw_large, draw_weights
+from phasewise_studies.polychromic.model.weights import QWEN3_8B, SMOLLM2, ModelShape, draw_large, draw_weights
 from phasewise_studies.polychromic.phases import workload
 from phasewise_studies.polychromic.switches import Switches
 from phasewise_studies.polychromic.tests.commands import SMALL, call, read_log, refuse
@@ -124,20 +125,28 @@ def test_the_document_s_case_runs_and_its_hours_are_those_of_its_steps() -> None
 
 
 @torch.no_grad()
-def test_without_kernels_for_it_a_graph_of_the_plain_form_decodes_until_all_have_ended(monkeypatch) -> None:
+def test_a_graph_of_the_plain_form_decodes_until_all_have_ended(monkeypatch) -> None:
     weights = draw_weights(QWEN3)
     # all logits are 0, so that the most likely token is the first
     weights = replace(weights, norm_D=torch.zeros_like(weights.norm_D))
     passes = []
     monkeypatch.setattr(shared_cache, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
-    switches = Switches(sdpa=True, shared_cache=True, decode_graph=True, fused_decode=True)
+    switches = Switches(sdpa=True, shared_cache=True, decode_graph=True)
     sizes = replace(SIZES, tokens=20)
     for ends, made in (((0,), 1), ((5,), 20)):
         generator = make_generator(switches, weights, None, sizes, sampling.GREEDY, ends, ask_between_bursts=True)
-        assert any("the kernels take no norm of queries and keys (Qwen3)" in reason for reason in generator.fallbacks)
         passes.clear()
         generator.generate(draw_tokens(2, 11), torch.tensor([11, 6]), torch.rand(2, 20))
         assert len(passes) == made
+
+
+def test_the_raw_cuda_that_is_not_written_for_it_says_so() -> None:
+    decoder = Decoder(draw_weights(QWEN3).to(CPU, torch.bfloat16), SIZES, sampling.GREEDY)
+    raw, reasons = decoder._choose_raw()
+    assert raw is None
+    assert reasons == ("raw CUDA: it takes no norm of queries and keys (Qwen3), Triton kernels ran instead",)
+    assert not is_written_for(replace(SMOLLM2, normed_heads=True), SIZES, 1 << 20)
+    assert is_written_for(SMOLLM2, SIZES, 1 << 20)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -27,7 +27,6 @@ SMALLER = {
     "generate.py": ("--tokens", "4"),
     "python_help.py": ("--texts-only",),
     "decode_llama.py": ("--tokens", "6", "--replies", "2"),
-    MEASURES: ("--case", "decode"),
 }
 PRINTED = {
     " run ": "step 3: loss", " evaluate ": "after: loss", " export ": "next_token.pt2", "generate.py": "", "python_help.py": "held.jsonl",

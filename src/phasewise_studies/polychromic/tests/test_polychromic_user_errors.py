@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ pytest.importorskip("transformers", reason="needs transformers (pip install tran
 pytest.importorskip("safetensors", reason="needs safetensors (pip install safetensors)")
 
 from phasewise.records.errors import UserError
+from phasewise_studies.polychromic.product.run_folder import read_options
 from phasewise_studies.polychromic.product.texts import read_examples
 from phasewise_studies.polychromic.product.train import main
 from phasewise_studies.polychromic.tests.commands import SMALL, call, refuse
@@ -113,3 +115,13 @@ def test_another_rank_in_the_same_folder_is_refused(given, tmp_path: Path) -> No
     done = CliRunner().invoke(main, ["run", *given, *SMALL, "--out", str(tmp_path / "run"), "--rank", "4"])
     assert done.exit_code == 2
     assert "was started with rank 16, now it is 4" in done.output
+
+
+@pytest.mark.skipif(importlib.util.find_spec("flash_attn") is not None, reason="flash-attn is installed")
+def test_attention_of_the_library_is_chosen_and_one_that_is_missing_is_named(given, tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="needs peft (pip install peft)")
+    options = (*given, *SMALL, "--steps", "1", "--decode", "library", "--attention")
+    said = refuse("run", *options, "flash_attention_2", "--out", str(tmp_path / "flash"))
+    assert "--attention flash_attention_2: " in said and "or take --attention sdpa" in said
+    call("run", *options, "eager", "--out", str(tmp_path / "eager"))
+    assert read_options(tmp_path / "eager")["attention"] == "eager"

@@ -43,14 +43,12 @@ def make_generator(
     stop = partial(have_ended, ends=ends)
     forward = Forward(weights=weights, lora=lora, sdpa=switches.sdpa)
     between = stop if ask_between_bursts else None
-    if switches.fused_decode and not weights.shape.normed_heads:
+    if switches.fused_decode:
         return _make_fused(weights, lora, sizes, sampling, between)
     if not switches.shared_cache:
         rows = 1 if switches.batching == "one" else sizes.rows
         return Generator(generate=partial(generate_growing, forward, sampling=sampling, rows=rows, ends=ends))
     sampler, fallbacks = _choose_sampler(switches, weights)
-    if switches.fused_decode:
-        fallbacks += ("fused-decode: the kernels take no norm of queries and keys (Qwen3), PyTorch's own ran instead",)
     if switches.decode_graph:
         return _make_graph(weights, lora, switches, sizes, sampling, sampler, fallbacks, between)
     buffers = shared_cache.make_buffers(forward, sizes)

@@ -64,6 +64,32 @@ def test_a_finite_difference_holds_in_float64_and_not_in_lower_precision(paramet
     assert error(christoffel_difference(single, c.float(), WAVES.float(), autocast=torch.bfloat16)) > 1
 
 
+def test_no_adaptive_step_and_no_clamp_makes_a_difference_as_good_as_the_tangent() -> None:
+    # the table of notes/learning.md
+    parameters = draw_metric((16, 32), torch.Generator().manual_seed(0))
+    c, waves = torch.linspace(-1, 1, 200, dtype=torch.float64)[:, None], torch.linspace(-1, 1, 12, dtype=torch.float64)
+    single = {name: value.float() for name, value in parameters.items()}
+    exact = christoffel_tangent(parameters, c, waves)
+
+    def error(step, dtype: torch.dtype) -> float:
+        given = parameters if dtype is torch.float64 else single
+        found = christoffel_difference(given, c.to(dtype), waves.to(dtype), step=step)
+        return float((found - exact).norm() / exact.norm())
+
+    best = torch.finfo(torch.float32).eps ** (1 / 3)
+    fixed, scaled = error(1e-4, torch.float32), error((1e-4 * c.abs().clamp(min=0.01)).float(), torch.float32)
+    assert scaled > 3 * fixed
+    assert error(best, torch.float32) < error((best * c.abs().clamp(min=0.1)).float(), torch.float32) < fixed
+    assert (
+        float((christoffel_tangent(single, c.float(), waves.float()) - exact).norm() / exact.norm())
+        < error(best, torch.float32) / 50
+    )
+    # one-sided at the ends, where the two steps are no longer as long as each other
+    below, at, above = (evaluate(parameters, place.clamp(-1, 1), waves) for place in (c - 1e-4, c, c + 1e-4))
+    clamped = (above - below) / (2 * ((c + 1e-4).clamp(-1, 1) - (c - 1e-4).clamp(-1, 1)) * at)
+    assert float((clamped - exact).norm() / exact.norm()) > 100 * error(1e-4, torch.float64)
+
+
 def test_true_newton_converges_where_the_damped_update_does_not(parameters, problems) -> None:
     start, stop = problems
     integrate = partial(

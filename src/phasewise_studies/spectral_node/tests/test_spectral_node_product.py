@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -98,6 +99,19 @@ def test_every_command_of_the_readme_runs_in_order(tmp_path: Path) -> None:
         gate = json.loads((folder / "manifest.json").read_text())["gate"]
         with np.load(tmp_path / "out.npz") as found:
             assert np.abs(found["absorbance"] - told).max() < gate * spread
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_command_that_measures_runs_too(tmp_path: Path, repository: Path) -> None:
+    (command,) = re.findall(r"^python (-m phasewise .*?) *#", README.read_text(), re.MULTILINE)
+    done = subprocess.run(
+        # it takes the lock of the whole machine
+        [sys.executable, *shlex.split(command)], cwd=repository, env={**os.environ, "PHASEWISE_LOCK_DIR": str(tmp_path)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "16-closed-form couple: gate pass" in done.stdout + done.stderr
 
 
 def test_a_training_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path) -> None:

@@ -15,12 +15,13 @@ from phasewise.model.linear import more_work
 from phasewise.model.workload import Shape, Unsupported
 from phasewise.records.errors import UserError
 from phasewise.records.measure import ScalePoint
-from phasewise_studies.spectral_node import checks, peers, program
+from phasewise_studies.spectral_node import checks, data, peers, program
 from phasewise_studies.spectral_node.checks import quality
 from phasewise_studies.spectral_node.closed_form import NODES
 from phasewise_studies.spectral_node.phases import workload
 from phasewise_studies.spectral_node.product import compress
 from phasewise_studies.spectral_node.switches import Switches
+from phasewise_studies.spectral_node.transitions import all_pairs
 
 CPU = torch.device("cpu")
 GRID = {"form": "batched", "gamma": "grid"}
@@ -71,6 +72,21 @@ def test_a_form_agrees_with_the_reference(case: str, switches: dict) -> None:
     shape = workload.cases[case].tiny
     built = program.build(Switches(**switches), program.make_inputs(case, shape, 0), case, shape, CPU)
     assert worst(built, case, shape) <= 1
+
+
+@pytest.mark.parametrize("size", ["tiny", "full"])
+def test_what_the_export_stage_writes_of_couple_has_learnt_the_table(size: str) -> None:
+    shape = getattr(workload.cases["couple"], size)
+    # the module does not look at the batch
+    inputs = program.make_inputs("couple", Shape(**{**shape, "pairs": 2}), 0)
+    module = program.build(Switches(form="closed"), inputs, "couple", shape, CPU).module
+    levels, pairs = data.levels(), all_pairs(len(data.LEVELS_PPB))
+    table = data.absorbance(levels[:, None], data.wavelengths(shape.wavelengths))
+    start, stop = levels[pairs].float().unbind(1)
+    first, last = table[pairs].float().unbind(1)
+    error = (module(start, stop, first.T) - last).square().mean()
+    # who has learnt nothing gives the spectrum that it started from; drawn networks are worse than that
+    assert error < 0.25 * (first - last).square().mean()
 
 
 @pytest.mark.parametrize(("case", "size"), [("solve", "full"), ("transitions", "tiny"), ("couple", "tiny")])
