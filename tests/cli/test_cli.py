@@ -59,7 +59,9 @@ def test_workers_keep_their_bytecode_where_an_image_says_otherwise(monkeypatch, 
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "imported.py").write_text("def show(payload): return payload\n")
     keep_bytecode()
-    assert run_isolated("imported:show", 3, environment={"PYTHONPATH": str(tmp_path)}, folder=tmp_path) == 3
+    # with what a forked worker can't have
+    fresh = {"PYTHONPATH": str(tmp_path), "PYTHONHASHSEED": "0"}
+    assert run_isolated("imported:show", 3, environment=fresh, folder=tmp_path) == 3
     assert list(tmp_path.glob("__pycache__/imported.*.pyc"))
 
 

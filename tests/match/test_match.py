@@ -93,3 +93,9 @@ def test_the_command_ends_with_the_verdict_and_writes_every_sample(
     )
     assert done.return_value == int(ExitCode.WRONG)
     assert "INVALID: the candidate is refused" in done.output and '"status": "INVALID"' in file.read_text()
+
+
+def test_a_base_that_is_off_itself_widens_the_tier_and_the_verdict_says_by_how_much() -> None:
+    found = play("zeros", base="steep")
+    assert found.exit_code is ExitCode.WRONG and 4 < found.widened < 100
+    assert found.allowance.rtol == pytest.approx(found.widened * 1e-4)

@@ -129,9 +129,9 @@ class FakeArm:
     def refresh(self, entries: Any) -> None:
         self._call("refresh", len(entries))
 
-    def count(self, first: int = 0) -> tuple[int, int]:
-        self._call("count", first)
-        return 10, 100
+    def count(self, steps: int = 1) -> tuple[int, int]:
+        self._call("count", steps)
+        return 10 * steps, 100 * steps
 
     def memory(self) -> tuple[int, str]:
         self._call("memory")

@@ -113,9 +113,10 @@ def test_where_batches_take_long_to_make_fewer_are_replaced():
 
 def test_new_contents_are_counted_on_a_cpu_and_timed_on_a_gpu():
     counted, timed = run(FakeJudge()), run(FakeJudge(device="cuda"))
-    assert {(pair.unit, pair.fresh, pair.sham) for pair in counted.refreshes} == {("operators", 10.0, 10.0)}
+    assert {(pair.unit, pair.fresh, pair.sham) for pair in counted.refreshes} == {("operators", 40.0, 40.0)}
     assert Counter(pair.process_set for pair in counted.refreshes) == {0: 2, 1: 2, 2: 2}
-    assert {pair.unit for pair in timed.refreshes} == {"s"}
+    assert {pair.many for pair in counted.refreshes} == {40.0}
+    assert {pair.unit for pair in timed.refreshes} == {"s"} and all(pair.parent > 0 for pair in timed.refreshes)
     assert Counter(pair.process_set for pair in timed.refreshes) == {0: 8, 1: 8, 2: 8}
 
 

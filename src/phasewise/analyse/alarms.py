@@ -51,7 +51,7 @@ def _kept(run: Run, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
         row = run.rows[variant]
         if row.kind is not Kind.PHASE or not row.kept:
             continue
-        story = shelf.phase(variant)
+        story = run.phases.get(variant)
         stays = story.stays.rstrip(".") if story is not None else ""
         if verdict.status in LOST:
             why = f": {verdict.detail}" if verdict.detail else ""

@@ -194,9 +194,9 @@ def run_energy(held: WorkerState, steps: int) -> tuple[float, float] | None:
     return None if held.gpu is None else measure_energy(held.bench, steps, held.gpu, held.ranks.barrier)
 
 
-def count_step(held: WorkerState, first: int = 0) -> dict[str, Any]:
-    """Operators and elements of step `first` from the initial state."""
-    return vars_of(count_work(held.bench, first))
+def count_steps(held: WorkerState, steps: int = 1) -> dict[str, Any]:
+    """Operators and elements of so many steps from the initial state."""
+    return vars_of(count_work(held.bench, steps))
 
 
 def read_memory(held: WorkerState) -> dict[str, Any]:

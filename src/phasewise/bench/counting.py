@@ -16,7 +16,7 @@ from phasewise.bench.timing import wait_for
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Of one step; of code that does not go through PyTorch, nothing."""
+    """Of steps; of code that does not go through PyTorch, nothing."""
 
     operators: int
     # of all tensors that operators took and gave, but for views
@@ -39,10 +39,11 @@ class _Count(TorchDispatchMode):
         return found
 
 
-def count_work(bench: Bench, first: int = 0) -> Work:
-    """Count step number `first` from the initial state."""
+def count_work(bench: Bench, steps: int = 1) -> Work:
+    """Count so many steps from the initial state and the first batch on."""
     bench.restore()
     with _Count() as count:
-        bench.step(first)
+        for index in range(steps):
+            bench.step(index)
     wait_for(bench)
     return Work(operators=count.operators, elements=count.elements)

@@ -38,7 +38,7 @@ class Functions:
     prepare: Callable[[Path], None] | None
     # (case, shape) -> number of items, where a reference covers a sample of them
     rows: Callable[[str, Shape], int] | None
-    # (inputs, outputs, case, shape) -> what is compared, where that is not the outputs themselves; run in the judge
+    # (inputs, outputs, case, shape) -> what the reference's outputs hold, where that is not a program's outputs themselves; run in the judge
     audit: Callable[[Batch, Batch, str, Shape], Batch] | None
 
 

@@ -76,7 +76,7 @@ def _serve_bench(channel: Channel, opening: dict[str, Any], files: tuple[int, ..
         "singles": commands.run_singles,
         "placing": commands.run_placing,
         "energy": commands.run_energy,
-        "count": commands.count_step,
+        "count": commands.count_steps,
         "memory": commands.read_memory,
         "files": commands.name_files,
     }

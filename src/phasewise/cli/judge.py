@@ -79,6 +79,10 @@ def describe(found: Judgement) -> str:
             f"  result  off by at most {found.worst:.2g} of what is allowed (rtol {allowed.rtol:g}, atol {allowed.atol:g}), "
             f"reference in {found.reference}"
         )
+        if found.widened > 1:
+            lines.append(
+                f"  note    that is {found.widened:.3g} times the tier: the base itself is off by more than the tier allows"
+            )
     if found.measurement is not None:
         judged = sum(one.arm == "variant" for one in found.measurement.inspections)
         sets = len({taken.process_set for taken in found.measurement.rounds})

@@ -110,7 +110,7 @@ def compare(
     allowed = msgspec.convert(allowance, Allowance)
     reference, items = referee.reference.trajectory, referee.reference.items
     outputs, state = _split(_audit(referee, found, entry))
-    expected = _audit(referee, reference.outputs[step], entry)
+    expected = reference.outputs[step]
     errors = judge_all("output", step, take(outputs, expected, items), expected, allowed, referee.baseline)
     if state and reference.state is not None:
         last = take(state, reference.state, items)
@@ -173,7 +173,7 @@ def follow_progress(referee: Referee, name: str) -> list[dict[str, Any]]:
 
 
 def _audit(referee: Referee, found: Named, entry: int) -> Named:
-    """Results as they are compared; those that are no tensors to compare are judged by the workload's own `audit`."""
+    """What the reference's outputs hold, from what a program gave: the same, or what the workload's own `audit` makes of it."""
     if referee.functions.audit is None:
         return found
     outputs, state = _split(found)

@@ -52,6 +52,8 @@ class Judgement(Record, frozen=True, kw_only=True):
     # what the reference was computed in, and how far a result may lie from it
     reference: str
     allowance: Allowance
+    # as many times the tier, since the base itself is off by more than that allows
+    widened: float = 1.0
     gate: CaseValidation
     measurement: CaseMeasurement | None = None
 

@@ -42,8 +42,8 @@ class ArmDriver(Protocol):
     def refresh(self, entries: Mapping[str, Any]) -> None:
         """Take other contents into entries of the ring."""
 
-    def count(self, first: int = 0) -> tuple[int, int]:
-        """Operators of step `first`, and elements that they read and write."""
+    def count(self, steps: int = 1) -> tuple[int, int]:
+        """Operators of so many steps, and elements that they read and write."""
 
     def singles(self, count: int) -> list[float]:
         """Seconds of single steps."""

@@ -6,7 +6,6 @@ The rules that say what the samples amount to are in model/refusals.py.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 
 from phasewise.judge.case import Judge
 from phasewise.measure.driver import ArmDriver
@@ -27,6 +26,8 @@ REFRESH_ROUNDS = 4
 PAIRS = 8
 # where operators are counted, which knows no noise
 COUNTED_PAIRS = 2
+# passes in a row whose operators are counted together
+MANY = 4
 # unjudged passes over new contents first: what is compiled once a shape has then been compiled
 WARM_PASSES = 3
 # of a comparison's seconds, for making batches
@@ -133,31 +134,44 @@ def _note(sampling: Sampling, arm: str, errors: tuple[TensorError, ...], *, is_k
 
 
 def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmDriver) -> None:
-    """The variant alone: one pass over new contents, and one over the same contents written once more, in drawn order."""
-    counted = judge.device == "cpu"
-    pairs = COUNTED_PAIRS if counted else PAIRS
-    count = min(judge.steps, _count_affordable(sampling, judge, passes=WARM_PASSES + pairs))
+    """A pass over new contents, and one over the same contents written once more: whoever keeps results is faster on the second."""
+    pairs = COUNTED_PAIRS if judge.device == "cpu" else PAIRS
+    count = min(judge.steps, _count_affordable(sampling, judge, passes=WARM_PASSES + 2 * pairs))
     if count == 0:
         return
-    entries = range(1 if counted else count)
-
-    def run(kind: str) -> float:
-        if kind == "fresh":
-            judge.fill([driver], dict.fromkeys(entries))
-        else:
-            judge.rewrite([driver], entries)
-        return float(driver.count(0)[0]) if counted else driver.block(len(entries), 0, 0)["wall_s"]
-
     for _ in range(WARM_PASSES):
-        run("fresh")
+        judge.fill([driver], dict.fromkeys(range(count)))
+        driver.block(count, 0, 0)
+    compare = _count_operators if judge.device == "cpu" else _time_passes
     for _ in range(pairs):
-        taken: Mapping[str, float] = {kind: run(kind) for kind in DRAW.sample(("fresh", "sham"), 2)}
-        sampling.refreshes.append(
-            Refresh(
-                process_set=sampling.process_set, fresh=taken["fresh"], sham=taken["sham"],
-                unit="operators" if counted else "s",
-            )
-        )  # fmt: skip
+        sampling.refreshes.append(compare(sampling, judge, driver, count))
+
+
+def _count_operators(sampling: Sampling, judge: Judge, driver: ArmDriver, steps: int) -> Refresh:
+    """In a fixed order: where work depends on the contents, both passes have the same."""
+    judge.fill([driver], dict.fromkeys(range(steps)))
+    fresh = driver.count(steps)[0]
+    judge.rewrite([driver], range(steps))
+    sham = driver.count(steps)[0]
+    judge.fill([driver], dict.fromkeys(range(steps)))
+    # steps go round the ring: a part of it is passed more often where not all was filled
+    many = driver.count(MANY * judge.steps)[0] / (MANY * judge.steps) * steps
+    return Refresh(process_set=sampling.process_set, steps=steps, unit="operators", fresh=fresh, sham=sham, many=many)
+
+
+def _time_passes(sampling: Sampling, judge: Judge, driver: ArmDriver, steps: int) -> Refresh:
+    """In drawn order; the parent, if it is there, passes over the same new contents."""
+    parent = sampling.drivers.get(PARENT)
+    taken: dict[str, float] = {}
+    for kind in DRAW.sample(("fresh", "sham"), 2):
+        if kind == "fresh":
+            judge.fill([driver] if parent is None else [driver, parent], dict.fromkeys(range(steps)))
+            if parent is not None:
+                taken["parent"] = parent.block(steps, 0, 0)["wall_s"]
+        else:
+            judge.rewrite([driver], range(steps))
+        taken[kind] = driver.block(steps, 0, 0)["wall_s"]
+    return Refresh(process_set=sampling.process_set, steps=steps, unit="s", **taken)
 
 
 def _draw_batch(sampling: Sampling, judge: Judge) -> int | None:

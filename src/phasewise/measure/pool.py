@@ -50,8 +50,8 @@ class Borrowed:
     def refresh(self, entries: Mapping[str, Any]) -> None:
         self._driver.refresh(entries)
 
-    def count(self, first: int = 0) -> tuple[int, int]:
-        return self._driver.count(first)
+    def count(self, steps: int = 1) -> tuple[int, int]:
+        return self._driver.count(steps)
 
     def singles(self, count: int) -> list[float]:
         return self._driver.singles(count)

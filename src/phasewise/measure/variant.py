@@ -21,7 +21,6 @@ from phasewise.measure.arms import (
     Measured,
     Plans,
     choose_arms,
-    find_gate,
     fit_at_once,
     refuse,
     too_slow_to_repeat,
@@ -34,6 +33,7 @@ from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.measure.sampling import Tools
 from phasewise.measure.scale import measure_scale
 from phasewise.model.freshness import Closure
+from phasewise.records.base import find_case
 from phasewise.records.measure import Arm, CaseMeasurement, Measurement
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation
@@ -127,7 +127,7 @@ def measure_variant(
 
 def _find_baseline_errors(case: PlannedCase, plans: Plans, gates: Gates) -> CaseValidation | None:
     baseline = next((name for name in case.ancestors if name in plans and plans[name].kind is Kind.BASELINE), None)
-    return None if baseline is None else find_gate(baseline, case.case, gates)
+    return None if baseline is None else find_case(gates.get(baseline), case.case)
 
 
 def _stamp(cases: Sequence[CaseMeasurement], closure: Closure | None) -> dict[str, str] | None:

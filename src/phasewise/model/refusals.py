@@ -20,6 +20,12 @@ CLOCK_SPREADS = 6
 REMEMBERED = 1.10
 # one-sided 99 %, as both tails together
 REFRESH_SPENT = 0.02
+# fewer pairs have no spread
+LEAST_PAIRS = 4
+# and a pass over them may take this much longer than as many steps of a long block, beyond what the parent's does: as long again, this
+# share of the parent's pass, or so many seconds, whichever is most
+EXCESS_SHARE = 0.25
+EXCESS_S = 50e-6
 # a step of a long block may take this part of one of a short block, taken as a slope
 SHORTENED = 2 / 3
 # no rule that rests on time speaks after one set: spells of a host are as long
@@ -34,6 +40,7 @@ def find_refusal(measured: CaseMeasurement, arm: str = "variant") -> Failure | N
     for reason, find in (
         (Reason.STOPWATCH, find_late_clock(measured, arm)),
         (Reason.REMEMBERS, find_memory(measured.refreshes)),
+        (Reason.REMEMBERS, find_repeats(measured, arm)),
         (Reason.SKIPS_STEPS, find_skipped_steps(measured, arm)),
     ):
         if find:
@@ -65,23 +72,66 @@ def find_late_clock(measured: CaseMeasurement, arm: str) -> str:
 
 def find_memory(refreshes: Sequence[Refresh]) -> str:
     """A sentence if new contents cost more than the same contents written again, in two sets."""
-    bounds = []
-    for number in sorted({pair.process_set for pair in refreshes}):
-        logs = [
-            math.log(max(pair.fresh, 1e-12) / max(pair.sham, 1e-12)) for pair in refreshes if pair.process_set == number
-        ]
-        if all(pair.unit == "operators" for pair in refreshes):
-            # a count knows no noise
-            bounds.append(min(logs))
-        elif len(logs) > 1:
-            centre = trimmed_mean(logs)
-            bounds.append(centre.estimate - t_quantile(REFRESH_SPENT, centre.df) * centre.standard_error)
-    suspicious = [low for low in bounds if low > math.log(REMEMBERED)]
-    if len(suspicious) < min(LEAST_SETS, len(bounds)) or not suspicious:
+    return _describe_excess(
+        [(pair.process_set, _log_ratio(pair.fresh, pair.sham)) for pair in refreshes],
+        refreshes,
+        "as the same contents written again",
+    )
+
+
+def find_repeats(measured: CaseMeasurement, arm: str) -> str:
+    """A sentence if a step of many costs less than one of a pass over new contents: whoever computes each batch once a block, and repeats
+    its result in the rest of the block, is as slow on new contents as on old ones.
+
+    Operators tell it at once. A pass of a few steps has a start and an end to it, so times are compared with the parent's.
+    """
+    counted = [pair for pair in measured.refreshes if pair.many is not None]
+    if counted:
+        parts = [(pair.process_set, _log_ratio(pair.fresh, pair.many or 0.0)) for pair in counted]
+        return _describe_excess(parts, counted, "as many passes in a row, each")
+    found = []
+    for number, samples in _sets_of(measured).items():
+        own, theirs = _step_s(samples, arm), _step_s(samples, "parent")
+        pairs = [pair for pair in measured.refreshes if pair.process_set == number and pair.parent is not None]
+        if own is None or theirs is None or len(pairs) < LEAST_PAIRS:
+            continue
+        steps = pairs[0].steps
+        excess = [(pair.fresh - steps * own) - ((pair.parent or 0.0) - steps * theirs) for pair in pairs]
+        allowed = max(steps * own, EXCESS_SHARE * steps * theirs, EXCESS_S)
+        low = _lower_bound(excess)
+        found.append((low > allowed, steps * own, low))
+    if sum(is_late for is_late, _, _ in found) < LEAST_SETS:
         return ""
-    times = math.exp(min(suspicious))
+    _, told, low = min(one for one in found if one[0])
+    return (
+        f"a pass over new contents takes at least {low * 1e3:.3g} ms more than its steps in a long block, {told * 1e3:.3g} ms, "
+        "and more than the parent's has"
+    )
+
+
+def _describe_excess(logs: Sequence[tuple[int, float]], refreshes: Sequence[Refresh], other: str) -> str:
+    bounds = []
+    for number in sorted({one for one, _ in logs}):
+        here = [log for one, log in logs if one == number]
+        if refreshes[0].unit == "operators":
+            # a count knows no noise
+            bounds.append(min(here))
+        elif len(here) >= LEAST_PAIRS:
+            bounds.append(_lower_bound(here))
+    suspicious = [low for low in bounds if low > math.log(REMEMBERED)]
+    if not suspicious or len(suspicious) < min(LEAST_SETS, len(bounds)):
+        return ""
     what = "many operators" if refreshes[0].unit == "operators" else "long"
-    return f"new contents take at least {times:.2f} times as {what} as the same contents written again"
+    return f"new contents take at least {math.exp(min(suspicious)):.2f} times as {what} {other}"
+
+
+def _lower_bound(values: Sequence[float]) -> float:
+    centre = trimmed_mean(values)
+    return centre.estimate - t_quantile(REFRESH_SPENT, centre.df) * centre.standard_error
+
+
+def _log_ratio(one: float, other: float) -> float:
+    return math.log(max(one, 1e-12) / max(other, 1e-12))
 
 
 def find_skipped_steps(measured: CaseMeasurement, arm: str) -> str:
@@ -92,15 +142,15 @@ def find_skipped_steps(measured: CaseMeasurement, arm: str) -> str:
     parts = []
     for number, samples in _sets_of(measured).items():
         blocks = [one for one in measured.short_blocks if one.arm == arm and one.process_set == number]
-        long = [sample.wall_s / sample.steps for sample in samples if sample.arm == arm]
+        long = _step_s(samples, arm)
         most = max((one.steps for one in blocks), default=0)
         ends = ([one.wall_s for one in blocks if one.steps == 1], [one.wall_s for one in blocks if one.steps == most])
-        if not long or most < 2 or min(map(len, ends)) == 0:
+        if long is None or most < 2 or min(map(len, ends)) == 0:
             continue
         # the fastest of each: whatever disturbs makes a block longer
         slope = (min(ends[1]) - min(ends[0])) / (most - 1)
         if slope > 0:
-            parts.append(median(long) / slope)
+            parts.append(long / slope)
     few = [part for part in parts if part < SHORTENED]
     if len(few) < LEAST_SETS or len(few) < len(parts):
         return ""
@@ -113,6 +163,12 @@ def _sets_of(measured: CaseMeasurement) -> dict[int, list[Sample]]:
     for taken in measured.rounds:
         found.setdefault(taken.process_set, []).extend(taken.samples)
     return found
+
+
+def _step_s(samples: Sequence[Sample], arm: str) -> float | None:
+    """Median seconds of a step in the blocks of an arm; None where it has none."""
+    times = [sample.wall_s / sample.steps for sample in samples if sample.arm == arm]
+    return median(times) if times else None
 
 
 def _way_s(sample: Sample) -> float:

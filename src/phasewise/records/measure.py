@@ -90,13 +90,21 @@ class Inspection(Record, frozen=True, kw_only=True):
 
 
 class Refresh(Record, frozen=True, kw_only=True):
-    """What the variant took for new contents of its batches, and for the same contents written once more."""
+    """One pass of the variant over new contents of its batches, and what that is held against; "s", or "operators" where only a
+    count can tell.
+    """
 
     process_set: int
+    # of a pass
+    steps: int
+    unit: str
+    # over new contents, and over the same contents written once more
     fresh: float
     sham: float
-    # "s", or "operators" where only a count can tell
-    unit: str
+    # the mean of several passes in a row over new contents, where operators are counted
+    many: float | None = None
+    # what the parent takes for a pass over new contents, where time is
+    parent: float | None = None
 
 
 class ShortBlock(Record, frozen=True, kw_only=True):

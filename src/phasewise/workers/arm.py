@@ -157,9 +157,9 @@ class ArmProcesses:
             return None
         return max(seconds for seconds, _ in answers), sum(joules for _, joules in answers)
 
-    def count(self, first: int = 0) -> tuple[int, int]:
-        """Operators of step `first`, and elements that they read and write; of the rank with most."""
-        answer = max(self._ask("count", first=first), key=lambda work: work["operators"])
+    def count(self, steps: int = 1) -> tuple[int, int]:
+        """Operators of so many steps, and elements that they read and write; of the rank with most."""
+        answer = max(self._ask("count", steps=steps), key=lambda work: work["operators"])
         return answer["operators"], answer["elements"]
 
     def memory(self) -> tuple[int, str]:

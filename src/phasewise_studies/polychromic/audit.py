@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from phasewise import Shape
+from phasewise_studies.polychromic import data
 from phasewise_studies.polychromic.model.diversity import diversity_closed
 from phasewise_studies.polychromic.model.encoder import EncoderWeights, encode, retokenise
 from phasewise_studies.polychromic.model.llama import Forward, attend, run_layers
@@ -22,6 +24,8 @@ from phasewise_studies.polychromic.model.replies import is_live, join_replies
 from phasewise_studies.polychromic.model.rotary import rotation
 from phasewise_studies.polychromic.model.sampling import Sampling, misfit
 from phasewise_studies.polychromic.model.weights import Weights, list_layer_names
+from phasewise_studies.polychromic.reference import LEARNING, choose_device
+from phasewise_studies.polychromic.variants.common import SAMPLING
 
 # rows of the vocabulary whose weights are widened at a time
 HEAD_ROWS = 8192
@@ -58,6 +62,41 @@ def hidden_states_in_double(forward: Forward, tokens_BS: Tensor) -> Tensor:
 def logits_in_double(weights: Weights, hidden: Tensor) -> Tensor:
     """Logits (..., V), a part of the vocabulary at a time."""
     return torch.cat([hidden @ part.double().T for part in weights.head_VD.split(HEAD_ROWS)], dim=-1)
+
+
+def audit(inputs: dict[str, Tensor], outputs: dict[str, Tensor], case: str, shape: Shape) -> dict[str, Tensor]:
+    """What the reference's outputs hold, from what a program gave: its texts, with the numbers that it reported of them.
+
+    The judge runs it. `precision` is an empty tensor of the dtype of the program's weights, whose rounding is no error of its own.
+    """
+    if "precision" not in outputs:
+        return outputs
+    device, precision = choose_device(), outputs["precision"].dtype
+    given = {name: tensor.to(device) for name, tensor in outputs.items()}
+    weights = data.load_model(shape.model)[0].to(device, precision)
+    if case not in LEARNING:
+        batch = {name: tensor.to(device) for name, tensor in inputs.items()}
+        return {"first": given["first"], **_audit_texts(weights, None, batch, given)}
+    # of many steps, the last
+    batch = {name: tensor[-1].to(device) for name, tensor in inputs.items()}
+    found = {"quality": given["quality"]}
+    if shape.steps > 1:
+        texts = batch["tokens"], batch["is_reply"]
+        found = {"quality_error": audit_quality(weights, given["before"], *texts, shape.micro, given["quality"])}
+    if shape.replies:
+        found |= _audit_texts(weights, given["before"], batch, given)
+        encoder = data.load_encoder(shape.encoder)[0]
+        found |= audit_diversity(encoder, given["tokens"], given["diversity"], given["marginals"])
+    return found
+
+
+def _audit_texts(
+    weights: Weights, flat_lora: Tensor | None, batch: dict[str, Tensor], given: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    return audit_replies(
+        weights, flat_lora, batch["prompts"], batch["lengths"], batch["uniforms"], given["tokens"],
+        given["log_probabilities"], SAMPLING, SLACK[given["precision"].dtype],
+    )  # fmt: skip
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from phasewise import Program, Shape, Work
 from phasewise_studies.polychromic import data
+from phasewise_studies.polychromic.audit import audit
 from phasewise_studies.polychromic.data import prepare
 from phasewise_studies.polychromic.model.encoder import CLS, ENCODERS, SEP
 from phasewise_studies.polychromic.model.lora import count_parameters
@@ -15,7 +16,7 @@ from phasewise_studies.polychromic.model.weights import SHAPES
 from phasewise_studies.polychromic.reference import LEARNING, reference
 from phasewise_studies.polychromic.switches import Switches
 
-__all__ = ["build", "make_inputs", "prepare", "reference", "work"]
+__all__ = ["audit", "build", "make_inputs", "prepare", "reference", "work"]
 
 # bfloat16
 ELEMENT = 2

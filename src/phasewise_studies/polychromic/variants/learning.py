@@ -9,7 +9,6 @@ from torch import Tensor
 
 from phasewise import Program, Shape
 from phasewise_studies.polychromic import data, trainer
-from phasewise_studies.polychromic.audit import SLACK, audit_diversity, audit_quality, audit_replies
 from phasewise_studies.polychromic.model.encoder import EncoderWeights, retokenise
 from phasewise_studies.polychromic.model.joined_weights import join
 from phasewise_studies.polychromic.model.llama import Forward
@@ -26,10 +25,10 @@ from phasewise_studies.polychromic.variants.generation import make_generator
 
 
 def build_learning(switches: Switches, inputs: dict[str, Tensor], shape: Shape, device: torch.device) -> Program:
-    """`shape.steps` optimizer steps; the outputs are those of the last.
+    """`shape.steps` optimizer steps; the outputs are those of the last, which the judge audits.
 
-    The loss of a single step is a value. That of the last of many is audited at the adapters it was computed with: the
-    reference would take minutes to get there.
+    The loss of a single step is a value. That of the last of many is audited at the adapters `before` it: the reference would take
+    minutes to get there.
     """
     if shape.replies:
         refuse_long(switches, shape, shape.examples, device)
@@ -42,28 +41,17 @@ def build_learning(switches: Switches, inputs: dict[str, Tensor], shape: Shape, 
         example = {name: tensor[0] for name, tensor in place(inputs, device).items()}
         micro_step, reason = trainer.capture_micro_step(parts, shape.replies, example)
         fallbacks += (f"update-graph: {reason}",) if reason else ()
-    slack = SLACK[weights.embed_VD.dtype]
 
     def step(batch: dict[str, Tensor]) -> dict[str, Any]:
         for index in range(shape.steps):
             one = {name: tensor[index] for name, tensor in batch.items()}
             result = trainer.train_step(parts, micro_step, one)
-        return {**one, **{f"own/{name}": tensor for name, tensor in result.items()}}
+        return result
 
     def outputs(raw: dict[str, Tensor]) -> dict[str, Tensor]:
-        quality = raw["own/quality"]
-        if shape.steps == 1:
-            found = {"quality": quality}
-        else:
-            given = raw["tokens"], raw["is_reply"]
-            found = {"quality_error": audit_quality(weights, raw["own/before"], *given, shape.micro, quality)}
-        if shape.replies:
-            found |= audit_replies(
-                weights, raw["own/before"], raw["prompts"], raw["lengths"], raw["uniforms"], raw["own/tokens"],
-                raw["own/log_probabilities"], SAMPLING, slack,
-            )  # fmt: skip
-            found |= audit_diversity(encoder, raw["own/tokens"], raw["own/diversity"], raw["own/marginals"])
-        return found
+        texts = ("tokens", "log_probabilities", "diversity", "marginals") if shape.replies else ()
+        found = {name: raw[name] for name in ("quality", "before", *texts)}
+        return {**found, "precision": weights.embed_VD.new_empty(0)}
 
     return Program(
         step=step,

@@ -1,0 +1,126 @@
+"""What the samples of a measurement amount to: rules on numbers, without a process."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from phasewise.model.refusals import find_refusal
+from phasewise.records.measure import CaseMeasurement, Inspection, Refresh, Round, Sample, ShortBlock
+from phasewise.records.verdict import Reason
+
+SETS = 3
+STEPS = 4
+
+
+def wobble(number: int, spread: float = 0.01) -> float:
+    return 1 + spread * math.sin(7 * number)
+
+
+def make(*, speed=2.0, way=1e-4, late_sets=SETS, refreshes=(), short_blocks=(), inspections=()) -> CaseMeasurement:
+    """Twelve rounds a set; the variant is `speed` times as fast, and the parent's clock `way` seconds ahead of its own in so many sets."""
+    rounds = []
+    for process_set in range(SETS):
+        for number in range(12):
+            own = 0.02 / speed * wobble(number)
+            ahead = way if process_set < late_sets else 1e-4
+            samples = (
+                Sample(
+                    arm="parent", steps=10, wall_s=0.02 * wobble(number + 1), parent_s=0.02 * wobble(number + 1) + 1e-4
+                ),
+                Sample(arm="variant", steps=10, wall_s=own, parent_s=own + ahead),
+            )
+            rounds.append(Round(process_set=process_set, samples=samples))
+    return CaseMeasurement(
+        case="case", arms=(), rounds=tuple(rounds), refreshes=tuple(refreshes), short_blocks=tuple(short_blocks),
+        inspections=tuple(inspections),
+    )  # fmt: skip
+
+
+def passes(sets=SETS, *, fresh=1.0, parent=1.0, pairs=8):
+    """Passes over new contents that take `fresh` and `parent` times as long as the steps of long blocks, 1 ms and 2 ms."""
+    return [
+        Refresh(
+            process_set=number, steps=STEPS, unit="s", fresh=4e-3 * fresh * wobble(pair), sham=4e-3 * fresh * wobble(pair + 3),
+            parent=8e-3 * parent * wobble(pair + 5),
+        )
+        for number in range(sets) for pair in range(pairs)
+    ]  # fmt: skip
+
+
+def slower_on_new(times, sets):
+    """The same, with shams that take a part of it in the first `sets` sets."""
+    return [
+        Refresh(
+            process_set=one.process_set,
+            steps=STEPS,
+            unit="s",
+            fresh=one.fresh,
+            sham=one.sham / (times if one.process_set < sets else 1),
+        )
+        for one in passes()
+    ]
+
+
+def counted(*, sham=100.0, many=100.0):
+    return [
+        Refresh(process_set=number, steps=STEPS, unit="operators", fresh=100.0, sham=sham, many=many)
+        for number in range(SETS) for _ in range(2)
+    ]  # fmt: skip
+
+
+def short(*, first, step, sets=SETS):
+    """Blocks of one and of four steps."""
+    return [
+        ShortBlock(arm="variant", process_set=number, steps=steps, wall_s=first + step * (steps - 1))
+        for number in range(sets) for steps in (1, STEPS, 1)
+    ]  # fmt: skip
+
+
+def reason(measured: CaseMeasurement) -> Reason | None:
+    found = find_refusal(measured)
+    return None if found is None else found.reason
+
+
+def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
+    wrong = Inspection(arm="variant", process_set=1, is_known=True, worst=7.0, wrong="output 'y': it is off")
+    found = find_refusal(make(inspections=[wrong]))
+    assert found is not None and (found.reason, found.message) == (Reason.WRONG_WHEN_TIMED, "output 'y': it is off")
+    assert reason(make(inspections=[Inspection(arm="parent", process_set=1, is_known=True, wrong="it is off")])) is None
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        (make(), None),
+        # the parent's clock
+        (make(way=5e-3), Reason.STOPWATCH),
+        (make(way=5e-3, late_sets=2), None),
+        (make(way=8e-4), None),
+        # new contents against the same ones
+        (make(refreshes=passes()), None),
+        (make(refreshes=slower_on_new(1.5, SETS)), Reason.REMEMBERS),
+        (make(refreshes=slower_on_new(1.5, 2)), Reason.REMEMBERS),
+        (make(refreshes=slower_on_new(1.5, 1)), None),
+        (make(refreshes=slower_on_new(1.05, SETS)), None),
+        # a pass against a long block: this one computes each batch once a block
+        (make(refreshes=passes(fresh=4.0)), Reason.REMEMBERS),
+        (make(refreshes=passes(fresh=4.0, sets=1)), None),
+        # where the parent's passes take longer too, it is the way there and back
+        (make(refreshes=passes(fresh=4.0, parent=3.0)), None),
+        (make(refreshes=passes(fresh=4.0, pairs=3)), None),
+        # operators
+        (make(refreshes=counted()), None),
+        (make(refreshes=counted(sham=60.0)), Reason.REMEMBERS),
+        (make(refreshes=counted(many=60.0)), Reason.REMEMBERS),
+        (make(refreshes=counted(sham=95.0, many=95.0)), None),
+        # long blocks of a program with state take 1 ms a step
+        (make(short_blocks=short(first=3e-3, step=1e-3)), None),
+        (make(short_blocks=short(first=3e-3, step=1.3e-3)), None),
+        (make(short_blocks=short(first=3e-3, step=4e-3)), Reason.SKIPS_STEPS),
+        (make(short_blocks=short(first=3e-3, step=4e-3, sets=1)), None),
+    ],
+)  # fmt: skip
+def test_a_rule_speaks_where_it_should_and_only_there(measured, expected):
+    assert reason(measured) is expected
