@@ -26,6 +26,7 @@ from phasewise.records.measure import Measurement
 from phasewise.records.plan import Budget, Kind, VariantPlan
 from phasewise.records.validate import Validation
 from phasewise.records.verdict import Status, Verdict
+from phasewise.run import Run
 from phasewise.store import read, write
 from phasewise.validate import validate_variant
 
@@ -119,11 +120,14 @@ def _read_gates(planned: PlannedRun, root: Path) -> dict[str, Validation]:
 def _analyse(
     planned: PlannedRun, root: Path, gates: dict[str, Validation], measured: dict[str, Measurement], device: str
 ) -> Verdict:
-    plans = read_plans(planned, root)
-    analysis, _ = analyse_run(
-        planned.run_plan, plans, detect(device), None, validations=gates, measurements=measured, profiles={}, exports={},
-        analyses={},
-    )  # fmt: skip
+    records = (
+        planned.run_plan,
+        *read_plans(planned, root).values(),
+        *gates.values(),
+        *measured.values(),
+        detect(device),
+    )
+    analysis, _ = analyse_run(Run(WORKLOAD, planned.run_plan.run, records))
     (case,) = analysis.cases
     (row,) = [row for row in case.rows if row.variant == _variant(planned)]
     return row.verdict

@@ -11,6 +11,7 @@ from phasewise.measure.driver import ArmDriver, Entrant
 from phasewise.measure.neighbours import Neighbours
 from phasewise.measure.sampling import Tools
 from phasewise.records.verdict import Failure, Reason
+from phasewise.workers.arm import Delivered
 from phasewise.workers.failure import ProcessFailed
 
 OPENING_S = 3.0
@@ -122,9 +123,9 @@ class FakeArm:
     def files(self) -> set[str]:
         return {"program.py"}
 
-    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[dict[str, Any]]:
+    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[Delivered]:
         self._call("deliver")
-        return [{"problem": "", "slots": []}]
+        return [Delivered(problem="", slots=[])]
 
     def refresh(self, entries: Any) -> None:
         self._call("refresh", len(entries))

@@ -48,8 +48,8 @@ def deliver(session: ArmProcesses, results: int, steps: int) -> dict[str, torch.
     """What the last step of a block gave."""
     session.block(steps, settle=0)
     (told,) = session.deliver()
-    assert told["problem"] == ""
-    return read_tensors(results, told["slots"])
+    assert told.problem == ""
+    return read_tensors(results, told.slots)
 
 
 @pytest.mark.parametrize(("mode", "is_restored"), [("restored", True), ("drifts", False)])

@@ -18,7 +18,7 @@ from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, Guard, Outcome, TensorError
 from phasewise.records.verdict import Failure
 from phasewise.tensor_files import Slot, make_file, reopen_to_read
-from phasewise.workers.arm import Launch, launch_case
+from phasewise.workers.arm import Delivered, Launch, launch_case
 from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.process import Process, receive_all
 
@@ -33,7 +33,7 @@ class Stepped(Protocol):
 
     def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]: ...
 
-    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[dict[str, Any]]: ...
+    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[Delivered]: ...
 
     def refresh(self, entries: Mapping[str, Any]) -> None: ...
 
@@ -132,10 +132,10 @@ class Judge:
         """
         errors: list[Any] = []
         for number, told in zip(self._numbers[arm], driver.deliver(state=state), strict=True):
-            if told["problem"]:
-                return (self._refuse(told["problem"], step),)
+            if told.problem:
+                return (self._refuse(told.problem, step),)
             about = {
-                "arm": number, "slots": told["slots"], "entry": entry, "step": step, "allowance": self._allowances[arm],
+                "arm": number, "slots": told.slots, "entry": entry, "step": step, "allowance": self._allowances[arm],
             }  # fmt: skip
             errors += self._ask("compare", **about, keep=keep)
             if kept:
@@ -151,14 +151,14 @@ class Judge:
         expected = theirs.deliver()[0]
         errors: list[Any] = []
         for number, mine in zip(self._numbers[arm], told, strict=True):
-            if problem := mine["problem"] or expected["problem"]:
+            if problem := mine.problem or expected.problem:
                 return (self._refuse(problem, 0),)
             against = {
-                "arm": self._numbers[other][0], "slots": expected["slots"], "name": other,
+                "arm": self._numbers[other][0], "slots": expected.slots, "name": other,
                 "allowance": self._allowances[other],
             }  # fmt: skip
             errors += self._ask(
-                "compare_with_arm", arm=number, slots=mine["slots"], entry=entry, allowance=self._allowances[arm],
+                "compare_with_arm", arm=number, slots=mine.slots, entry=entry, allowance=self._allowances[arm],
                 other=against,
             )  # fmt: skip
         return msgspec.convert(tuple(errors), tuple[TensorError, ...])
@@ -166,7 +166,7 @@ class Judge:
     def keep_initial(self, arm: str, driver: Stepped, keep: str) -> None:
         """Keep the state that an arm starts from."""
         told = driver.deliver(outputs=False, state=True)[0]
-        self._ask("initial", arm=self._numbers[arm][0], slots=told["slots"], keep=keep)
+        self._ask("initial", arm=self._numbers[arm][0], slots=told.slots, keep=keep)
 
     def follow_progress(self, name: str) -> tuple[Guard, ...]:
         """Whether the results that were kept under `name` follow the inputs, and the state the reference's."""

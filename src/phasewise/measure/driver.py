@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from phasewise.records.base import Scalar
+from phasewise.workers.arm import Delivered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,8 @@ class ArmDriver(Protocol):
     def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]:
         """Time steps from number `first` and the initial state: the fields of a Sample but its arm."""
 
-    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[dict[str, Any]]:
-        """Where each rank has written what its last step gave: slots of the file of results, or the problem with it."""
+    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[Delivered]:
+        """Where each rank has written what its last step gave."""
 
     def refresh(self, entries: Mapping[str, Any]) -> None:
         """Take other contents into entries of the ring."""

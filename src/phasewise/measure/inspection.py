@@ -86,7 +86,7 @@ def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
             _inspect(sampling, judge, arm, entry)
             if arm not in sampling.drivers:
                 return
-    if arm == VARIANT and not slow:
+    if arm == VARIANT and arm in sampling.drivers and not slow:
         _compare_refreshes(sampling, judge, driver)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from phasewise.measure.driver import ArmDriver, Entrant, Warmed
 from phasewise.measure.warmup import warm_up
 from phasewise.records.plan import Budget
+from phasewise.workers.arm import Delivered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class Borrowed:
     def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]:
         return self._driver.block(steps, settle, first)
 
-    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[dict[str, Any]]:
+    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[Delivered]:
         return self._driver.deliver(outputs=outputs, state=state)
 
     def refresh(self, entries: Mapping[str, Any]) -> None:

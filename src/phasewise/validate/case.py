@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -64,10 +63,7 @@ def _validate(
         arm = ArmProcesses(_prepare(judge.launch(VARIANT, uncap(plan))))
         try:
             errors = follow(judge, VARIANT, arm, planned, keep=VARIANT, kept=followed)
-            told = [
-                Told(**answer)
-                for answer in arm.apply("phasewise.validate.child:guard_case", root=str(root), ring=judge.list_slots())
-            ]
+            told = arm.apply("phasewise.validate.child:guard_case", Told, root=str(root), ring=judge.list_slots())
             loaded = tuple(sorted(arm.files()))
         finally:
             arm.close()
@@ -110,9 +106,9 @@ def _follow_ancestor(judge: Judge, ancestor: VariantPlan, planned: PlannedCase) 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """What a rank found of itself."""
 
-    guards: list[dict[str, Any]]
-    checks: list[dict[str, Any]]
-    fallbacks: list[str]
+    guards: tuple[Guard, ...]
+    checks: tuple[CheckResult, ...]
+    fallbacks: tuple[str, ...]
     peak_memory_bytes: int | None
 
 
@@ -126,11 +122,8 @@ def _put_together(
     loaded: tuple[str, ...],
 ) -> CaseValidation:
     # every rank has its say, and what the first says is shown where all agree
-    ranks = [
-        (msgspec.convert(one.guards, tuple[Guard, ...]), msgspec.convert(one.checks, tuple[CheckResult, ...]))
-        for one in told
-    ]
-    guards, checks = next((rank for rank in ranks if conclude((), rank[0], rank[1], ())[0] is Outcome.FAIL), ranks[0])
+    shown = next((one for one in told if conclude((), one.guards, one.checks, ())[0] is Outcome.FAIL), told[0])
+    guards, checks = shown.guards, shown.checks
     guards = (*progress, *guards)
     if judge.items is not None and not followed:
         guards += (
@@ -138,7 +131,7 @@ def _put_together(
                 "beyond-the-sample", f"only {judge.items} items are compared with the reference: no validated ancestor"
             ),
         )
-    fallbacks = tuple(told[0].fallbacks)
+    fallbacks = told[0].fallbacks
     outcome, message = conclude(errors, guards, checks, fallbacks)
     return CaseValidation(
         case=case,

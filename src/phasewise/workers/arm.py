@@ -6,13 +6,32 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from phasewise.records.plan import VariantPlan
+from phasewise.records.verdict import Failure, Reason
+from phasewise.tensor_files import Slot
+from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.group import rank_environments
 from phasewise.workers.process import Process, receive_all
+
+T = TypeVar("T")
+
+
+class TimedBlock(msgspec.Struct, frozen=True):
+    """What a worker says of a block."""
+
+    wall_s: float
+    device_s: float | None
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """Where a worker has written results; or why it has not."""
+
+    problem: str
+    slots: list[Slot]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,25 +141,28 @@ class ArmProcesses:
         start = time.perf_counter()
         answers = self._ask("block", first=first, steps=steps)
         parent_s = time.perf_counter() - start
+        blocks = self._parse("block", answers, TimedBlock)
         sensors = self._ask("sensors")
-        slowest = max(range(len(answers)), key=lambda rank: answers[rank]["wall_s"])
-        return {"steps": steps, "parent_s": parent_s, **answers[slowest], **sensors[slowest]}
+        rank, slowest = max(enumerate(blocks), key=lambda block: block[1].wall_s)
+        return {
+            "steps": steps, "parent_s": parent_s, "wall_s": slowest.wall_s, "device_s": slowest.device_s, **sensors[rank],
+        }  # fmt: skip
 
     def settle(self, steps: int) -> None:
         """Take untimed steps, then load the initial state."""
         self._ask("settle", steps=steps)
 
-    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[dict[str, Any]]:
-        """Where each rank has written what its last step gave: slots of the file of results, or the problem with it."""
-        return self._ask("deliver", outputs=outputs, state=state)
+    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[Delivered]:
+        """Where each rank has written what its last step gave."""
+        return self._parse("deliver", self._ask("deliver", outputs=outputs, state=state), Delivered)
 
     def refresh(self, entries: Mapping[str, Any]) -> None:
         """Take other contents into entries of the ring: where they lie in the file of batches."""
         self._ask("refresh", entries=dict(entries))
 
-    def apply(self, function: str, **arguments: Any) -> list[Any]:
-        """What `function(state, **arguments)` gives, of each rank."""
-        return self._ask("apply", function=function, arguments=arguments)
+    def apply(self, function: str, kind: type[T], **arguments: Any) -> list[T]:
+        """What `function(state, **arguments)` gives, of each rank, as records of this kind."""
+        return self._parse("apply", self._ask("apply", function=function, arguments=arguments), kind)
 
     def singles(self, count: int) -> list[float]:
         """Seconds of single steps, each of the slowest rank."""
@@ -177,6 +199,16 @@ class ArmProcesses:
             process.send("close")
         for process in self._processes:
             process.close()
+
+    def _parse(self, command: str, answers: list[Any], kind: type[T]) -> list[T]:
+        """The answers as they have to be: whoever runs in that process may have written them."""
+        try:
+            return msgspec.convert(answers, list[kind])  # type: ignore[valid-type]
+        except msgspec.ValidationError as error:
+            for process in self._processes:
+                process.kill()
+            message = f"its answer to {command!r} can't be read ({error})"
+            raise ProcessFailed(Failure(reason=Reason.BAD_PROGRAM, message=message)) from error
 
     def _ask(self, command: str, **arguments: Any) -> list[Any]:
         for process in self._processes:
