@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -150,22 +151,36 @@ def wrap_program(
 
 
 def build_in_float64(functions: Functions, inputs: Batch, case: str, shape: Shape) -> Program:
-    """The baseline with float64 as the default dtype, on the CPU."""
+    """The baseline with float64 as the default dtype, on the CPU, in everything that it does."""
+    with _float64():
+        program = functions.build(functions.workload.switches(), inputs, case, shape, torch.device("cpu"))
+
+    def widen(function: Callable[..., Any] | None) -> Callable[..., Any] | None:
+        if function is None:
+            return None
+
+        def run(*arguments: Any) -> Any:
+            with _float64():
+                return function(*arguments)
+
+        return run
+
+    step = widen(program.step)
+    assert step is not None, "a program has a step"
+    return replace(
+        program, step=step, place=widen(program.place), outputs=widen(program.outputs), load=widen(program.load),
+        state=widen(program.state),
+    )  # fmt: skip
+
+
+@contextmanager
+def _float64() -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        program = functions.build(functions.workload.switches(), inputs, case, shape, torch.device("cpu"))
+        yield
     finally:
         torch.set_default_dtype(before)
-
-    def step(placed: Any) -> Any:
-        torch.set_default_dtype(torch.float64)
-        try:
-            return program.step(placed)
-        finally:
-            torch.set_default_dtype(before)
-
-    return replace(program, step=step)
 
 
 def find_case(plan: VariantPlan, case: str) -> PlannedCase:
