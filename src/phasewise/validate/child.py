@@ -17,10 +17,11 @@ from phasewise.bench.stepper import Bench
 from phasewise.judge.trajectory import follow
 from phasewise.model.program import Program
 from phasewise.tensor_files import Slot, read_tensors
+from phasewise.tensors import clone
 from phasewise.validate.guard_poison import memory_poisoned
 from phasewise.validate.guards import run_guard, run_guards
 from phasewise.validate.run_checks import run_checks
-from phasewise.validate.trial import Trial
+from phasewise.validate.trial import Trial, audit
 
 
 def guard_case(held: WorkerState, root: str, ring: list[list[Slot]]) -> dict[str, Any]:
@@ -31,9 +32,14 @@ def guard_case(held: WorkerState, root: str, ring: list[list[Slot]]) -> dict[str
     case = held.bench.case
     assert case is not None, "a function has no gate"
     *batches, inputs = (read_tensors(held.files[0], slots) for slots in ring)
+    seen = follow(case, len(case.batches))
+    first = replace(
+        seen,
+        outputs=tuple(audit(case, clone(batch), one) for batch, one in zip(batches, seen.outputs, strict=True)),
+    )
     trial = Trial(
         case=case,
-        first=follow(case, len(case.batches)),
+        first=first,
         allowance=case.plan.allowance,
         inputs=inputs,
         pristine=tuple(batches),

@@ -41,7 +41,7 @@ def repeated(trial: Trial) -> Guard:
     problem = ""
     for index in range(trial.steps):
         raw = trial.case.step(trial.case.place(index))
-        problem = problem or trial.unlike_first(trial.read(raw), index)
+        problem = problem or trial.unlike_first(trial.read(raw, trial.batch(index)), index)
     return guard("repeated", problem and f"{problem}, with the same batches from the same state")
 
 

@@ -79,7 +79,7 @@ def same_placed_memory(trial: Trial) -> Guard:
         problem = overwrite(placed, trial.place(batch_now))
         if problem:
             return skipped(name, problem)
-        problem = trial.unlike_first(trial.read(trial.case.step(placed)), index)
+        problem = trial.unlike_first(trial.read(trial.case.step(placed), batch_now), index)
         if problem:
             return guard(
                 name, f"{problem}, though the placed batch had changed in its memory: something is cached by address"

@@ -14,7 +14,7 @@ import torch
 from phasewise.bench.case import BuiltCase, build_case
 from phasewise.records.validate import Guard, guard, skipped
 from phasewise.tensors import category, clone, overlaps, poison, same_bits, tensors_in
-from phasewise.validate.trial import PROGRAM_ERRORS, Trial, unlike
+from phasewise.validate.trial import PROGRAM_ERRORS, Trial, audit, unlike
 
 # the CUDA caching allocator serves up to 1 MB from segments of 2 MB, up to 10 MB from segments of 20 MB, and more from
 # segments of their own (c10/cuda/CUDACachingAllocator); blocks of these sizes, freed again, are what it hands out next
@@ -107,7 +107,8 @@ def _compare(case: BuiltCase, trial: Trial) -> str:
     for index in range(trial.steps):
         raw = case.step(case.place(index))
         case.synchronize()
-        problem = unlike(case.outputs(raw), trial.first.outputs[index], trial.allowance)
+        now = audit(case, trial.batch(index), case.outputs(raw))
+        problem = unlike(now, trial.first.outputs[index], trial.allowance)
         if problem:
             return f"step {index}: {problem}"
     return ""

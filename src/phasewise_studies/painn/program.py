@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +23,7 @@ from phasewise_studies.painn.streams import run_on_streams, split_systems
 from phasewise_studies.painn.switches import Switches
 from phasewise_studies.painn.weights import choose_weights
 
-__all__ = ["build", "make_inputs", "reference", "work"]
+__all__ = ["audit", "build", "make_inputs", "reference", "work"]
 
 Placed = dict[str, Tensor]
 
@@ -114,7 +116,7 @@ def _build_loop(switches: Switches, inputs: Batch, shape: Shape, device: torch.d
     return Program(
         step=lambda placed: [step(part) for part in placed],
         place=place,
-        outputs=lambda raw: _join([_outputs(shape)(part) for part in raw]),
+        outputs=partial(_join_systems, shape),
         fallbacks=fallbacks,
     )
 
@@ -148,14 +150,30 @@ def _replay_where_it_fits(replay: Any, eager: Any, example: Placed) -> Any:
     return step
 
 
-def _outputs(shape: Shape) -> Callable[[Any], dict[str, Tensor]]:
+def _outputs(shape: Shape, first: int = 0) -> Callable[[Any], dict[str, Tensor]]:
+    """`first`: number of the first atom, where the result is of one system of several."""
+
     def named(raw: dict[str, Tensor]) -> dict[str, Tensor]:
         if shape.task != "list":
             return raw
         count = int(raw["row_ptr"][-1])
-        return describe_list(raw["i"][:count], raw["r"][:count], len(raw["row_ptr"]) - 1)
+        return {"i": raw["i"][:count] + first, "r": raw["r"][:count]}
 
     return named
+
+
+def audit(inputs: Batch, outputs: Batch, case: str, shape: Shape) -> dict[str, Tensor]:
+    """A list of neighbours as it is compared, without its order; the judge runs it."""
+    if shape.task != "list":
+        return dict(outputs)
+    return describe_list(outputs["i"], outputs["r"], len(inputs["numbers"]))
+
+
+def _join_systems(shape: Shape, raw: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Results of one system after the other; atoms of a list are numbered through."""
+    sizes = [len(part["row_ptr"]) - 1 if shape.task == "list" else 0 for part in raw]
+    starts = itertools.accumulate(sizes, initial=0)
+    return _join([_outputs(shape, first)(part) for part, first in zip(raw, starts, strict=False)])
 
 
 def _join(raw: list[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from phasewise import Chart, CheckContext, Checked, Quantity, Series
 from phasewise_studies.polychromic import data
-from phasewise_studies.polychromic.gradients import exact_gradient, run_hundred_steps
+from phasewise_studies.polychromic.gradients import exact_gradient, run_hundred_steps, step_once
 from phasewise_studies.polychromic.model import diversity
 from phasewise_studies.polychromic.model.encoder import encode, encode_each
 from phasewise_studies.polychromic.model.llama import Forward
@@ -153,7 +153,7 @@ def lora_gradients(context: CheckContext) -> Checked:
     """The direction of the adapters' gradient against float64, for the program's own replies."""
     program, batch = context.build(), context.inputs(11)
     assert program.place is not None and program.state is not None, "a learning program has both"
-    raw = program.step(program.place(batch))
+    raw = step_once(program, batch)
     found = program.state()["grad/lora"].double()
     exact = exact_gradient(context.shape, raw, context.switches.mode)
     cosine = float(functional.cosine_similarity(found, exact.to(found.device), dim=0))
@@ -168,7 +168,7 @@ def gradient_of_diversity(context: CheckContext) -> Checked:
     """How much of the gradient is the diversity's: nothing at all under `faithful`."""
     program, batch = context.build(), context.inputs(11)
     assert program.place is not None, "a learning program has it"
-    raw = program.step(program.place(batch))
+    raw = step_once(program, batch)
     whole = exact_gradient(context.shape, raw, context.switches.mode)
     alone = exact_gradient(context.shape, raw, "faithful")
     share = float((whole - alone).norm() / alone.norm())

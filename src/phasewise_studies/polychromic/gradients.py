@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from phasewise import Shape
+from phasewise import Program, Shape
 from phasewise_studies.polychromic import data, trainer
 from phasewise_studies.polychromic.model.diversity import diversity_closed
 from phasewise_studies.polychromic.model.encoder import TINY_ENCODER, draw_encoder, encode, retokenise
@@ -24,6 +24,14 @@ from phasewise_studies.polychromic.variants.learning import assemble
 HUNDRED = Shape(model="tiny", encoder="tiny", examples=2, micro=2, replies=6, prompt=8, tokens=8, length=16, steps=1)
 # in 100 steps a small model moves only if its diversity counts for much
 RATE, WEIGHT = 3e-4, 30.0
+
+
+def step_once(program: Program, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The texts of the batch's last step, and as "own/..." what the program made of them."""
+    assert program.place is not None, "a learning program has it"
+    placed = program.place(batch)
+    result = program.step(placed)
+    return {**{name: x[-1] for name, x in placed.items()}, **{f"own/{name}": x for name, x in result.items()}}
 
 
 def exact_gradient(shape: Shape, raw: Mapping[str, Any], mode: str) -> Tensor:

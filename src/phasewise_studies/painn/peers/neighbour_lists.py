@@ -13,7 +13,6 @@ from phasewise import Program, Shape
 from phasewise_studies.painn.data import as_atoms
 from phasewise_studies.painn.layout import Sizes
 from phasewise_studies.painn.neighbours import exact, plan_list
-from phasewise_studies.painn.results import describe_list
 
 Batch = Mapping[str, Tensor]
 
@@ -41,16 +40,11 @@ def vesin_list(inputs: Batch, case: str, shape: Shape, device: torch.device) -> 
         ]
 
     def outputs(raw: list[Any]) -> dict[str, Tensor]:
-        parts = []
-        for (i, d), atoms in raw:
-            index, far = i.long().cpu(), d.cpu()
-            parts.append(
-                (
-                    torch.bincount(index, minlength=atoms),
-                    torch.zeros(atoms, dtype=torch.float64).index_add(0, index, far),
-                )
-            )
-        return {"neighbours": torch.cat([n for n, _ in parts]), "distance": torch.cat([d for _, d in parts])}
+        before = list(itertools.accumulate((atoms for _, atoms in raw), initial=0))
+        return {
+            "i": torch.cat([i + first for ((i, _), _), first in zip(raw, before, strict=False)]),
+            "r": torch.cat([d[:, None] for (_, d), _ in raw]),
+        }
 
     return Program(step=step, place=place, outputs=outputs)
 
@@ -80,9 +74,7 @@ def torch_nl_list(inputs: Batch, case: str, shape: Shape, device: torch.device) 
         return {"mapping": mapping, "distance": compute_distances(placed["pos"], mapping, shifts)}
 
     def outputs(raw: dict[str, Tensor]) -> dict[str, Tensor]:
-        atoms = len(inputs["numbers"])
-        found = describe_list(raw["mapping"][0], raw["distance"][:, None], atoms)
-        return found
+        return {"i": raw["mapping"][0], "r": raw["distance"][:, None]}
 
     return Program(step=step, place=place, outputs=outputs)
 
@@ -119,6 +111,6 @@ def nvalchemi_list(inputs: Batch, case: str, shape: Shape, device: torch.device)
         count, vectors = raw[1], raw[-1]
         real = torch.arange(vectors.shape[1], device=count.device) < count[:, None]
         rows = torch.nonzero(real)[:, 0]
-        return describe_list(rows, vectors[real], len(count))
+        return {"i": rows, "r": vectors[real]}
 
     return Program(step=step, place=place, outputs=outputs)
