@@ -52,7 +52,7 @@ CRASH = Failure(reason=Reason.CRASH, message="ValueError: no")
             Reason.BAD_PROGRAM,
         ),
         (Phase(name="x", parent_failure=OOM), Status.ENABLED, Reason.PARENT_CANNOT_RUN),
-        (Phase(name="x", parent_failure=CRASH), Status.ENABLED, Reason.PARENT_CANNOT_RUN),
+        (Phase(name="x", parent_failure=CRASH), Status.INCONCLUSIVE, Reason.NO_PARENT),
         (
             Phase(name="x", parent_failure=Failure(reason=Reason.TIMEOUT, message="10 s")),
             Status.INCONCLUSIVE,

@@ -16,18 +16,8 @@ from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Reason, Status
 from phasewise.workers.isolated import run_isolated
 
-# what is judged today as if it were honest: each leaves this list once it is refused
-NOT_YET = {
-    "wide_phase_tolerance", "wide_tier", "reference_in_float32", "reference_is_nan", "lazy_subclass",
-    "instance_method", "lazy_mapping", "work_in_outputs", "work_in_state", "work_in_place", "half_in_place",
-    "work_in_load", "checker_patched", "steals_reference", "expected_made_nan", "forged_gate", "forged_at_exit",
-    "edits_plan", "edits_record", "sniffs_modules", "sniffs_stack", "sniffs_inspect", "sniffs_arguments",
-    "sniffs_environment", "sniffs_gc", "private_clock", "clock_below_python", "bench_globals", "bench_code",
-    "channel_patched", "pipe_interposed", "remembers_checksum", "remembers_first_element", "remembers_content",
-    "remembers_pointer", "remembers_version", "remembers_in_c", "remembers_on_disk", "knows_the_seeds",
-    "replays_by_counter", "batch_and_skip", "skips_long_blocks", "stale_late", "once_a_block",
-    "frame_walk", "training_stops", "stale_gradient_late", "poisons_cache",
-}  # fmt: skip
+# what is judged today as if it were honest: each leaves this list once it is refused. The last is trusted not to (docs/judge.md)
+NOT_YET = {"wide_phase_tolerance", "wide_tier", "poisons_cache"}
 # time of an honest step over a cheat's, at least
 SAVES = 1.25
 # says nothing of a cheat, unless that is what slows the parent

@@ -14,6 +14,7 @@ from phasewise.analyse.floor import Floor, find_floor, is_impossible, scale_floo
 from phasewise.analyse.gate import CANNOT_RUN, judge_gate
 from phasewise.model.ratios import dropped_share, find_parent_arm
 from phasewise.records.plan import Kind
+from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
 from phasewise.run import Run
 from phasewise.stats import UNMEASURED_FLOOR, Chances, Conditions, Decision, RatioEstimate, decide_status, p_value
@@ -152,6 +153,11 @@ def _judge_alone(run: Run, variant: str, case: str) -> Verdict:
     assert measured is not None
     parent = find_parent_arm(measured)
     if parent is not None and parent.failure is not None:
+        gate = run[parent.variant].gate(case)
+        if parent.failure.reason is Reason.CRASH and gate is not None and gate.outcome is Outcome.PASS:
+            # it can run: what ended it beside this variant is not its own
+            detail = f"{parent.variant} passed its gate and crashed here: {parent.failure.message}"
+            return Verdict(status=Status.INCONCLUSIVE, reason=Reason.NO_PARENT, detail=detail)
         return _enabled(parent.variant, parent.failure)
     if parent is None:
         for name in run[variant].ancestors(case):

@@ -65,6 +65,10 @@ def measure_variant(
     is the identity of this machine, `closure` is of the workload's files as they stood when the stage began. Where `gpu_memory_bytes` hold them, the processes of all sets of a comparison build at once.
     """
     progress = to_stderr() if progress is None else progress
+    # a gate speaks of the plan that it was made from, and of no other
+    validations = {
+        name: gate for name, gate in validations.items() if name not in plans or gate.plan in ("", digest(plans[name]))
+    }
     sets = plan.budget.min_sets
     refused = {case.case: refuse(plan, case, validations, measured) for case in plan.cases}
     arms = {

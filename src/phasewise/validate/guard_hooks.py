@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -48,33 +48,32 @@ class _Watch(TorchDispatchMode):
 def hooks_only_copy(trial: Trial) -> Guard:
     """`outputs`, `state`, `load` and the `place` of resident inputs do nothing that is worth timing."""
     name = "hooks-only-copy"
-    program, case = trial.case.program, trial.case
-    case.restore()
+    program, initial = trial.case.program, trial.case.initial
     batch = trial.batch(0)
-    placed = trial.place(batch)
-    raw = case.step(placed)
-    case.synchronize()
-    hooks: dict[str, tuple[Callable[[], Any], Any]] = {"outputs": (lambda: trial.raw_outputs(raw), raw)}
-    if case.planned.inputs == "resident":
-        hooks["place"] = (lambda: trial.place(batch), batch)
+    # a mapping may compute when it is read
+    hooks: dict[str, Callable[[Any], Any]] = {"outputs": lambda raw: dict(trial.raw_outputs(raw))}
     if program.state is not None:
-        hooks["state"] = (program.state, dict(program.state()))
+        state = program.state
+        hooks["state"] = lambda raw: dict(state())
     if program.load is not None:
         load = program.load
-        hooks["load"] = (lambda: load(case.initial), case.initial)
-    for hook, (run, given) in hooks.items():
-        if problem := _watch(run, given, case.device):
+        hooks["load"] = lambda raw: load(initial)
+    if trial.case.planned.inputs == "resident":
+        hooks["place"] = lambda raw: trial.place(batch)
+    given = {"outputs": (), "state": (), "load": initial, "place": batch}
+    for hook, run in hooks.items():
+        # right after a step: what that has put off is done by the first who asks
+        if problem := _watch(trial, run, given[hook]):
             return guard(name, f"`{hook}`, which is not timed, {problem}; move the work into the step")
     return guard(name, "")
 
 
-def _watch(run: Callable[[], Any], given: Any, device: torch.device) -> str:
+def _watch(trial: Trial, run: Callable[[Any], Any], given: Any) -> str:
     """What is wrong with a hook, as a clause; "" if nothing is."""
+    raw = _step(trial)
     with _Watch() as watch:
-        result = run()
-    elements = sum(tensor.numel() for tensor in tensors_in(given).values())
-    if isinstance(result, Mapping):
-        elements += sum(tensor.numel() for tensor in result.values() if isinstance(tensor, torch.Tensor))
+        result = run(raw)
+    elements = sum(tensor.numel() for value in (given, raw, result) for tensor in tensors_in(value).values())
     product = next((operator for operator in watch.operators if PRODUCTS.fullmatch(operator)), None)
     if product is not None:
         return f"calls {product}"
@@ -83,16 +82,23 @@ def _watch(run: Callable[[], Any], given: Any, device: torch.device) -> str:
         return f"calls {foreign}, an operator that is not ATen's"
     if watch.elements > MOST_TOUCHED * (elements + FEW):
         return f"touches {watch.elements:,} elements where it is given {elements:,}"
-    if device.type == "cuda" and (kernel := _find_foreign_kernel(run, device)):
+    if trial.case.device.type == "cuda" and (kernel := _find_foreign_kernel(run, _step(trial), trial.case.device)):
         return f"launches {kernel}, a kernel that is not ATen's"
     return ""
 
 
-def _find_foreign_kernel(run: Callable[[], Any], device: torch.device) -> str:
+def _step(trial: Trial) -> Any:
+    trial.case.restore()
+    raw = trial.case.step(trial.place(trial.batch(0)))
+    trial.case.synchronize()
+    return raw
+
+
+def _find_foreign_kernel(run: Callable[[Any], Any], raw: Any, device: torch.device) -> str:
     """Name of a kernel that the hook launches past ATen; "" where there is none."""
     activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as seen:
-        run()
+        run(raw)
         torch.cuda.synchronize(device)
     names = [event.name for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
     return next((name for name in names if not ATEN_KERNELS.search(name)), "")
