@@ -72,6 +72,8 @@ def ask_the_rest(sampling: Sampling, arm: str) -> None:
     assert warmed is not None
     slow = warmed.step_s > budget.slow_step_s
     try:
+        # before the judge has batches replaced and operators counted, which take memory of their own
+        log.note_memory(*driver.memory())
         finish_inspections(sampling, arm, slow=slow)
         if log.failure is not None:
             return
@@ -81,7 +83,6 @@ def ask_the_rest(sampling: Sampling, arm: str) -> None:
             log.place_s += driver.placing(PLACINGS)
         if not log.energy and log.entrant.energy and budget.energy_window_s > 0:
             _measure_energy(log, driver, budget.energy_window_s, _block_step_s(sampling, arm))
-        log.note_memory(*driver.memory())
         log.files |= driver.files()
     except ProcessFailed as died:
         sampling.fail(arm, died.failure)

@@ -50,7 +50,7 @@ def run(switches: Switches, case: str, shape: Shape, device: torch.device = CPU,
     # the second batch shows what was kept from the first
     for other in (seed + 1, seed):
         inputs = program.make_inputs(case, shape, other)
-        found = built.outputs(built.step(built.place(inputs)))
+        found = program.audit(inputs, built.outputs(built.step(built.place(inputs))), case, shape)
         expected = program.reference(inputs, case, shape).step(inputs)
         error = max(error, worst(found, expected))
     return error

@@ -59,7 +59,7 @@ def compare(case: str, switches: dict, atol: float, device: torch.device = CPU) 
     reference = fill_defaults(program.reference(batches[0], case, shape), CPU, torch.float64)
     built = fill_defaults(program.build(Switches(**switches), batches[0], case, shape, device), device)
     for batch in batches:
-        expected, found = run(reference, batch), run(built, batch)
+        expected, found = run(reference, batch), program.audit(batch, run(built, batch), case, shape)
         assert found.keys() == expected.keys()
         for name, tensor in expected.items():
             error = (found[name].double() - tensor).abs() - 2e-2 * (atol > 1e-2) * tensor.abs()
@@ -76,7 +76,7 @@ def test_a_reply_takes_as_many_forward_passes_as_it_has_tokens(monkeypatch: pyte
     monkeypatch.setattr(replies, "run_layers", lambda *given: passes.append(1) or run_layers(*given))
     built = make_context("replies", {}).build()
     shape, batch = size("replies"), program.make_inputs("replies", size("replies"), 0)
-    drawn = built.step(built.place(batch))["replies"].tokens_RT
+    drawn = built.step(built.place(batch)).tokens_RT
     assert replies.is_live(drawn).all(), "a seed without an early end"
     assert len(passes) == shape.prompts * shape.replies * shape.tokens
 
@@ -106,10 +106,12 @@ def test_a_wrong_loss_of_the_last_of_many_steps_is_noticed() -> None:
     batch = program.make_inputs("many-steps", shape, 0)
     built = program.build(Switches(), batch, "many-steps", shape, CPU)
     raw = built.step(built.place(batch))
-    assert abs(float(built.outputs(raw)["quality_error"])) < 1e-5
+    found = program.audit(batch, built.outputs(raw), "many-steps", shape)
+    assert abs(float(found["quality_error"])) < 1e-5
     # the loss at the adapters before the first step: the last ones are not the same
-    raw["own/before"] = torch.zeros_like(raw["own/before"]) + 0.05
-    assert abs(float(built.outputs(raw)["quality_error"])) > 1e-3
+    raw["before"] = torch.zeros_like(raw["before"]) + 0.05
+    found = program.audit(batch, built.outputs(raw), "many-steps", shape)
+    assert abs(float(found["quality_error"])) > 1e-3
 
 
 def test_bfloat16_stays_within_its_tolerance() -> None:

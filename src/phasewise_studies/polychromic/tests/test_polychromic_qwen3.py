@@ -118,7 +118,7 @@ def test_the_document_s_case_runs_and_its_hours_are_those_of_its_steps() -> None
     switches = Switches(**{**phase.sets, "half": False})
     batch = program.make_inputs("window-8b", shape, 0)
     built = program.build(switches, batch, "window-8b", shape, CPU)
-    found = built.outputs(built.step(built.place(batch)))
+    found = program.audit(batch, built.outputs(built.step(built.place(batch))), "window-8b", shape)
     exact = program.reference(batch, "window-8b", shape)
     assert found.keys() == exact.step(batch).keys()
     assert abs(float(found["quality_error"])) < 1e-5
