@@ -32,6 +32,8 @@ POOL = 4
 # fewer where one takes more bytes than this
 BATCH_BYTES = 1 << 28
 FEWEST = 2
+# of a program with state so many steps at least: of three, one that leaves out the second can go five sixths of the way by chance
+LEAST_STEPS = 4
 SEEDS = 2**31
 # digits of a key
 DIGITS = 24
@@ -100,13 +102,13 @@ def make_reference(
 ) -> Reference:
     """Draw batches and follow the reference over them."""
     size = sum(tensor.numel() * tensor.element_size() for tensor in inputs.values())
-    steps = max(FEWEST, planned.steps)
-    count = max(steps, POOL if size <= BATCH_BYTES else FEWEST)
-    seeds = [secrets.randbelow(SEEDS) for _ in range(count)]
+    steps = max(LEAST_STEPS, planned.steps)
+    count = max(planned.steps, POOL if size <= BATCH_BYTES else FEWEST)
+    seeds = [secrets.randbelow(SEEDS) for _ in range(max(count, steps))]
     shape = Shape(**planned.shape)
     batches = tuple(functions.make_inputs(planned.case, shape, seed) for seed in seeds)
     case = build(batches, items)
-    # a program with state is followed no further than its author says
+    # a program with state is followed no further than its author says, and far enough to see a step that is left out
     count = steps if case.program.state is not None else count
     trajectory = follow(case, count)
     case.program.close()

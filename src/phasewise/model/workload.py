@@ -55,7 +55,7 @@ class Case:
     full: Shape | None = None
     # "timed": placing the canonical batch is part of the step; "resident": it is there already
     inputs: Literal["timed", "resident"] = "timed"
-    # steps that validation follows
+    # steps that validation follows; at least four of a program with state
     steps: int = 3
     # "cold" flushes the L2 cache before each step, one step a block
     cache: Literal["steady", "cold"] = "steady"

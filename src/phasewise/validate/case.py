@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from phasewise.judge.case import TIMEOUTS, Judge, JudgeFailed
-from phasewise.records.plan import PlannedCase, VariantPlan
+from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError, skipped
 from phasewise.validate.outcomes import conclude, failed_case
 from phasewise.workers.arm import ArmProcesses, Launch
@@ -50,7 +50,6 @@ def validate_case(
 def _validate(
     plan: VariantPlan, case: str, root: Path, baseline: CaseValidation | None, ancestor: VariantPlan | None
 ) -> CaseValidation:
-    planned = next(one for one in plan.cases if one.case == case)
     judge = Judge(plan, case, root, {VARIANT: plan.ranks, ANCESTOR: 1})
     try:
         judge.open(baseline)
@@ -59,10 +58,10 @@ def _validate(
             return CaseValidation(case=case, outcome=Outcome.SKIPPED, message=judge.skip)
         followed = ""
         if judge.items is not None and ancestor is not None:
-            followed = _follow_ancestor(judge, ancestor, planned)
+            followed = _follow_ancestor(judge, ancestor)
         arm = ArmProcesses(_prepare(judge.launch(VARIANT, uncap(plan))))
         try:
-            errors = follow(judge, VARIANT, arm, planned, keep=VARIANT, kept=followed)
+            errors = follow(judge, VARIANT, arm, keep=VARIANT, kept=followed)
             told = arm.apply("phasewise.validate.child:guard_case", Told, root=str(root), ring=judge.list_slots())
             loaded = tuple(sorted(arm.files()))
         finally:
@@ -73,28 +72,25 @@ def _validate(
     return _put_together(case, judge, errors, progress, told, followed, loaded)
 
 
-def follow(
-    judge: Judge, name: str, arm: ArmProcesses, planned: PlannedCase, *, keep: str = "", kept: str = ""
-) -> tuple[TensorError, ...]:
+def follow(judge: Judge, name: str, arm: ArmProcesses, *, keep: str = "", kept: str = "") -> tuple[TensorError, ...]:
     """Open an arm and judge a block on each batch; of a program with state, blocks of one step, of two, and so on from the initial state."""
     is_stateful = arm.open()["stateful"] or judge.is_stateful
-    steps = min(judge.steps, max(2, planned.steps)) if is_stateful else judge.steps
     if is_stateful and keep:
         arm.settle(0)
         judge.keep_initial(name, arm, keep)
     errors: tuple[TensorError, ...] = ()
-    for step in range(steps):
+    for step in range(judge.steps):
         arm.block(step + 1 if is_stateful else 1, 0, 0 if is_stateful else step)
-        last = is_stateful and step == steps - 1
+        last = is_stateful and step == judge.steps - 1
         errors += judge.check(name, arm, entry=step, step=step, state=last, keep=keep, kept=kept)
     return errors
 
 
-def _follow_ancestor(judge: Judge, ancestor: VariantPlan, planned: PlannedCase) -> str:
+def _follow_ancestor(judge: Judge, ancestor: VariantPlan) -> str:
     """Have the judge keep an ancestor's whole results; its name, or "" where it can't be run now."""
     arm = ArmProcesses(_prepare(judge.launch(ANCESTOR, ancestor)))
     try:
-        follow(judge, ANCESTOR, arm, planned, keep=ancestor.variant)
+        follow(judge, ANCESTOR, arm, keep=ancestor.variant)
     except ProcessFailed:
         # the record then says that nothing beyond the sample was compared
         return ""
