@@ -175,7 +175,8 @@ class Judge:
     def close(self) -> None:
         """End the process; the files go with the last that has them. Done once, however often it is asked for."""
         if self._process is not None:
-            self._process.close()
+            # it holds nothing that would have to be put away
+            self._process.kill()
         for file in self._open_files:
             os.close(file)
         self._open_files = ()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
+from phasewise.bench.counting import OperatorWatch
 from phasewise.records.validate import Guard, guard
 from phasewise.tensors import tensors_in
 from phasewise.validate.trial import Trial
@@ -26,23 +25,6 @@ PRODUCTS = re.compile(
 LIBRARIES = ("aten::", "prim::", "prims::", "c10d::", "_c10d_functional::")
 # kernels of ATen, and of the libraries by which it copies, sorts and fills
 ATEN_KERNELS = re.compile(r"at::|at_cuda_detail|cub::|thrust::|Memcpy|Memset|nccl|cudaGraph", re.IGNORECASE)
-
-
-class _Watch(TorchDispatchMode):
-    """Names of operators, and the elements that they read and write."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.operators: list[str] = []
-        self.elements = 0
-
-    def __torch_dispatch__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        self.operators.append(func.name().partition(".")[0])
-        if not func.is_view:
-            leaves = tree_leaves((args, kwargs, found))
-            self.elements += sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
-        return found
 
 
 def hooks_only_copy(trial: Trial) -> Guard:
@@ -71,7 +53,7 @@ def hooks_only_copy(trial: Trial) -> Guard:
 def _watch(trial: Trial, run: Callable[[Any], Any], given: Any) -> str:
     """What is wrong with a hook, as a clause; "" if nothing is."""
     raw = _step(trial)
-    with _Watch() as watch:
+    with OperatorWatch() as watch:
         result = run(raw)
     elements = sum(tensor.numel() for value in (given, raw, result) for tensor in tensors_in(value).values())
     product = next((operator for operator in watch.operators if PRODUCTS.fullmatch(operator)), None)
