@@ -17,7 +17,7 @@ from phasewise.records.verdict import Reason, Status
 from phasewise.workers.isolated import run_isolated
 
 # what is judged today as if it were honest: each leaves this list once it is refused. The last is trusted not to (docs/judge.md)
-NOT_YET = {"wide_phase_tolerance", "wide_tier", "poisons_cache"}
+NOT_YET = {"poisons_cache"}
 # time of an honest step over a cheat's, at least
 SAVES = 1.25
 # says nothing of a cheat, unless that is what slows the parent

@@ -5,7 +5,7 @@ from costly import deep, infer, make_inputs, make_workload
 from phasewise.model.workload import Tolerance
 
 __all__ = ["make_inputs"]
-wide = Tolerance(rtol=1.0, atol=10.0, times_baseline=1e9, why="it is fast")
+wide = Tolerance(rtol=0.1, atol=10.0, times_baseline=1e9, why="it is fast")
 workload = make_workload(phase={"tolerance": wide})
 
 

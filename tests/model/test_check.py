@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from phasewise import Case, Check, Idea, Peer, Phase, Risk, Shape, Target, Workload
+from phasewise import Case, Check, Idea, Peer, Phase, Risk, Shape, Target, Tolerance, Workload
 from phasewise.model.check import check_workload
+from phasewise.model.workload import DEFAULT_TIERS
 from phasewise.records.errors import PlanError
 
 
@@ -34,6 +35,10 @@ def with_phase(**changes) -> Workload:
 
 def with_target(*arguments, **options) -> Workload:
     return replace(GOOD, targets=(Target(*arguments, **options),))
+
+
+def with_tier(moderate: Tolerance) -> Workload:
+    return replace(GOOD, tiers={**DEFAULT_TIERS, "moderate": moderate})
 
 
 @dataclass
@@ -99,6 +104,15 @@ BAD = {
     "two peers": (replace(GOOD, peers=(Peer("a"), Peer("a"))), "same name"),
     "peer beside nothing": (replace(GOOD, peers=(Peer("a", beside="missing"),)), "beside='missing' is no phase"),
     "tiers": (replace(GOOD, tiers={}), "tier 'strict' is missing"),
+    "tier that lets anything pass": (with_tier(Tolerance(1.0, 0.0, why="it is fast")), "rtol is 1; 0 to 0.1 is allowed"),
+    "tier of NaN": (with_tier(Tolerance(float("nan"), 0.0)), "rtol is nan"),
+    "tier without end": (with_tier(Tolerance(0.0, float("inf"), why="why not")), "a finite number from 0 on"),
+    "tier below the baseline": (with_tier(Tolerance(0.0, 0.0, times_baseline=0.5)), "times_baseline is 0.5"),
+    "wide tier": (with_tier(Tolerance(1e-3, 1e-5)), "tier 'moderate': rtol 0.001 and atol 1e-05 need a reason"),
+    "tolerance of a phase": (
+        replace(GOOD, phases=(replace(GOOD.phases[0], tolerance=Tolerance(1e-5, 1e-6)),)),
+        "need a reason, which reports print",
+    ),
 }
 
 

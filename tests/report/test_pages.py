@@ -8,6 +8,7 @@ import re
 import msgspec
 import pytest
 
+from phasewise.model.stack import BASELINE
 from phasewise.records.analyse import Analysis, Ledger, VariantAnalysis
 from phasewise.records.base import Record
 from phasewise.records.export import Export
@@ -133,6 +134,22 @@ def leave_out(records: Run, phase: str, cases: int) -> Run:
     )
     rest = records.analysis.cases[cases:]
     return change(records, msgspec.structs.replace(records.analysis, cases=(*changed, *rest)))
+
+
+def test_a_tolerance_of_a_variants_own_stands_in_the_headline_and_in_its_row() -> None:
+    records = make_records()
+    assert "wider than the usual tier" not in render_markdown(make_pages(records)[0])
+    plan = records[STACK].plan
+    wider = msgspec.structs.replace(plan.allowance, rtol=0.05, why="bfloat16 products")
+    baseline = msgspec.structs.replace(plan, variant=BASELINE)
+    changed = change(records, baseline, msgspec.structs.replace(plan, allowance=wider))
+    text = render_markdown(make_pages(changed)[0])
+    lead, rest = text.split("## Alarms")
+    assert "Its tolerance is wider than the usual tier moderate: " in lead
+    assert "bfloat16 products" in lead
+    rows = [line for line in rest.splitlines() if "tolerance of its own: " in line]
+    assert rows
+    assert all(line.startswith("|") and STACK in line.split("|")[1] and "bfloat16 products" in line for line in rows)
 
 
 def test_a_phase_that_is_not_for_a_case_is_named_below_its_table() -> None:

@@ -66,6 +66,23 @@ def test_zeros_below_atol_are_refused():
     assert "are zero" in one(0.0, 5e-6).message
 
 
+def test_an_atol_counts_up_to_a_tenth_of_an_outputs_largest_value():
+    wide = Allowance(rtol=0.0, atol=10.0, times_baseline=1e9)
+    assert one([2.19, 1.0], [2.0, 1.0], wide).outcome is Outcome.PASS
+    found = one([2.21, 1.0], [2.0, 1.0], wide)
+    assert found.outcome is Outcome.FAIL
+    assert "atol 0.2)" in found.message
+    # no scale to take a part of: an error that an output tells of itself
+    assert one([9.0], [0.0], wide).outcome is Outcome.PASS
+    # entries of a state have scales of their own
+    assert one([2.21, 1.0], [2.0, 1.0], wide, kind="state").outcome is Outcome.PASS
+
+
+def test_an_atol_that_nobody_widened_is_not_capped():
+    usual = Allowance(rtol=0.0, atol=2e-3, times_baseline=1e9)
+    assert one([3e-3, 0.0], [2e-3, 0.0], usual).outcome is Outcome.PASS
+
+
 def test_zeros_for_rounding_noise_are_no_fault():
     assert one([0.0, 0.0], [1e-17, -2e-17]).outcome is Outcome.PASS
     assert one(0.0, 0.0).outcome is Outcome.PASS

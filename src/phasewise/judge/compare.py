@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+import msgspec
 import torch
 
+from phasewise.model.workload import DEFAULT_TIERS
 from phasewise.records.plan import Allowance
 from phasewise.records.validate import CaseValidation, Outcome, TensorError
 from phasewise.tensors import Difference, category, difference
@@ -22,6 +24,10 @@ BASELINE_FLOOR = 4 * FLOAT32_EPSILON
 NEGLIGIBLE = 1e-2
 # float32 noise on a constant: a spread below this many epsilons of the largest value is rounding
 NOISE = 64 * FLOAT32_EPSILON
+# an absolute tolerance counts up to this part of an output's largest value: with more, one that leaves out a part would pass
+MOST_ABSOLUTE = 0.1
+# which leaves alone what no author widened
+USUAL_ABSOLUTE = max(tier.atol for tier in DEFAULT_TIERS.values())
 
 
 def judge_all(
@@ -61,6 +67,8 @@ def judge(
     baseline: TensorError | None,
 ) -> TensorError:
     """Judge one tensor: elementwise against the tier, in the L2 norm against the baseline's own error."""
+    if kind == "output":
+        allowance = cap(allowance, reference)
     found = difference(value, reference, rtol=allowance.rtol, atol=allowance.atol)
     times = times_baseline(found, baseline)
     message = (
@@ -82,6 +90,16 @@ def judge(
         outcome=Outcome.FAIL if message else Outcome.PASS,
         message=message,
     )
+
+
+def cap(allowance: Allowance, reference: torch.Tensor) -> Allowance:
+    """The allowance with an `atol` that an output of these values can miss; one that is zero everywhere has no scale."""
+    if category(reference) not in ("float", "complex") or allowance.atol <= USUAL_ABSOLUTE:
+        return allowance
+    largest = _finite_max(reference.detach().abs())
+    if largest == 0:
+        return allowance
+    return msgspec.structs.replace(allowance, atol=min(allowance.atol, max(USUAL_ABSOLUTE, MOST_ABSOLUTE * largest)))
 
 
 def kind_of(kind: str, name: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from phasewise.model.layout import VARIANT_NAME, check_name
+from phasewise.model.tolerances import check_tolerances
 from phasewise.model.workload import Case, Idea, Peer, Phase, Risk, Target, Workload
 from phasewise.records.errors import PlanError
 from phasewise.records.finding import FindingId
@@ -61,6 +62,7 @@ def check_workload(workload: Workload, name: str, checks_file: Path | None) -> N
             raise PlanError(
                 f"{place}: tier {tier!r} is missing; give strict, moderate and relaxed, or leave `tiers` out"
             )
+    check_tolerances(workload, place)
 
 
 def _check_switches(workload: Workload, place: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from phasewise.model.stack import BASELINE
 from phasewise.records.base import find_case
 from phasewise.records.plan import Allowance
 from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError
@@ -35,12 +36,25 @@ def tell_validation(run: Run) -> Section:
 
 
 def tier_words(run: Run) -> tuple[Block, ...]:
-    """The allowance that errors are held against."""
-    allowance = next((held.plan.allowance for held in run.variants if held.plan), None)
-    tier = run.plan.tier
+    """The allowance that errors are held against, but for variants that have one of their own."""
+    allowance, tier = find_tier(run), run.plan.tier
     if allowance is None:
         return (Paragraph(f"Tier: {tier}."),) if tier else ()
     return (Paragraph(f"Tier {tier}: {allowance_words(allowance)}"),)
+
+
+def find_tier(run: Run) -> Allowance | None:
+    """The allowance of the run's tier: that of the baseline, which is no phase."""
+    plan = run[BASELINE].plan
+    return None if plan is None else plan.allowance
+
+
+def own_tolerance(run: Run, variant: str) -> str:
+    """What the variant's own allowance is, where it is not the tier's; "" where it is."""
+    plan, tier = run[variant].plan, find_tier(run)
+    if plan is None or tier is None or plan.allowance == tier:
+        return ""
+    return f"tolerance of its own: {allowance_words(plan.allowance)}"
 
 
 def allowance_words(allowance: Allowance) -> str:
@@ -59,17 +73,17 @@ def _case(run: Run, case: str) -> tuple[Block, ...]:
     titles = columns(
         "Variant", "Gate", "#Worst error over allowance", "#Largest error", "Against", "Guards", "Checks", "Remarks"
     )
-    rows = tuple((phase_link(run, name), *_line(one)) for name, one in found)
+    rows = tuple((phase_link(run, name), *_line(one, own_tolerance(run, name))) for name, one in found)
     note = "Worst error over allowance: at most 1 is within the tier."
     table = Table(f"The gate in {case}", titles, rows, note=note)
     return (table, *_checks(run, case, found))
 
 
-def _line(one: CaseValidation) -> tuple[Inline, ...]:
+def _line(one: CaseValidation, tolerance: str) -> tuple[Inline, ...]:
     sample = f" (sample of {one.sampled_items} items)" if one.sampled_items is not None else ""
     # the message may tell them already
     untold = [reason for reason in one.fallbacks if reason not in one.message]
-    remarks = [one.message, *(f"fell back: {reason}" for reason in untold)]
+    remarks = [one.message, tolerance, *(f"fell back: {reason}" for reason in untold)]
     if one.failure is not None and one.failure.message != one.message:
         remarks.append(one.failure.message)
     worst = max((error.worst for error in one.errors if error.worst is not None), default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phasewise.model.freshness import judge_run
+from phasewise.model.workload import DEFAULT_TIERS
 from phasewise.records.analyse import CaseResult
 from phasewise.records.verdict import Level
 from phasewise.report import format as show
@@ -10,6 +11,7 @@ from phasewise.report import sentences
 from phasewise.report.blocks import Alarms, Block, Lead, Paragraph, Section, Span, Table, code, columns
 from phasewise.report.rows import row_of
 from phasewise.report.sections.common import level_cell, nothing, phase_link
+from phasewise.report.sections.gate import allowance_words
 from phasewise.run import Run
 
 
@@ -20,6 +22,8 @@ def tell_headline(run: Run) -> Section:
         blocks += nothing("Nothing has been analysed yet: run the graph, or its analyse stage.")
     else:
         blocks.append(_lead(run.results[0]))
+        if wider := wide_tolerance(run, run.results[0].stack):
+            blocks.append(Paragraph(wider))
     standing = judge_run(run.plan, run.layout.root) if run.layout is not None and run.rows else None
     if standing is not None and standing.changed:
         blocks.append(Paragraph((sentences.freshness(standing),)))
@@ -45,6 +49,18 @@ def _lead(case: CaseResult) -> Lead:
         f" {claim}" if claim else "",
     )
     return Lead(value, text, sentences.headline_tone(case))
+
+
+def wide_tolerance(run: Run, variant: str | None) -> str:
+    """A sentence if errors are allowed that the usual tier of that name does not allow; else ""."""
+    plan = run[variant].plan if variant is not None else None
+    usual = DEFAULT_TIERS.get(plan.tier) if plan is not None else None
+    if plan is None or usual is None:
+        return ""
+    allowed = plan.allowance
+    if allowed.rtol <= usual.rtol and allowed.atol <= usual.atol:
+        return ""
+    return f"Its tolerance is wider than the usual tier {plan.tier}: {allowance_words(allowed)}"
 
 
 def _cases(run: Run) -> Table:
