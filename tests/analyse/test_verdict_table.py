@@ -5,9 +5,13 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
+from synthetic_plan import CPU
 from synthetic_run import BASELINE, GPU, Phase, make_run, rounds_of
 
 from phasewise.analyse.families import Against, adjust
+from phasewise.records.machine import Machine
+from phasewise.records.measure import Measurement
 from phasewise.records.prepare import CaseWork
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Failure, Reason, Status
@@ -136,6 +140,64 @@ def test_faster_than_the_measured_peak_is_invalid() -> None:
     assert (verdict.status, verdict.reason) == (Status.INVALID, Reason.ABOVE_PEAK)
     assert verdict.over_parent is None and run.rows()["x"].time_s is None
     assert run.verdict(BASELINE).status is Status.BASELINE
+
+
+def slow_parent(found: Measurement, times: float, alone_s: tuple[float, ...] = ()) -> Measurement:
+    """As if something had slowed the parent while it was timed beside the variant."""
+    [case] = found.cases
+    rounds = tuple(
+        replace(
+            taken,
+            samples=tuple(
+                replace(one, wall_s=one.wall_s * times) if one.arm == "parent" else one for one in taken.samples
+            ),
+        )
+        for taken in case.rounds
+    )
+    arms = tuple(replace(arm, alone_s=alone_s) if arm.arm == "parent" else arm for arm in case.arms)
+    return replace(found, cases=(replace(case, rounds=rounds, arms=arms),))
+
+
+@pytest.mark.parametrize(
+    ("gain", "slowed", "alone", "expected"),
+    [
+        (1.0, 1.0, 1.0, Status.SAME),
+        # as a host's own spells
+        (1.0, 2.0, 2.0, Status.FASTER),
+        # it was as slow before, and fast once it was alone
+        (1.0, 2.0, 1.0, Status.INCONCLUSIVE),
+        # three times as long as on its own record, and nothing is known of it alone
+        (1.0, 3.0, None, Status.INCONCLUSIVE),
+        # more than the parent was slowed by
+        (2.0, 2.0, 1.0, Status.FASTER),
+    ],
+)
+def test_a_parent_that_was_slowed_proves_no_gain(
+    gain: float, slowed: float, alone: float | None, expected: Status
+) -> None:
+    run = make_run(Phase(name="x", speedup=gain), step_s=1e-3)
+    run.measurements["01-x"] = slow_parent(
+        run.measurements["01-x"], slowed, () if alone is None else (alone * 1e-3,) * 3
+    )
+    verdict = run.verdict("x")
+    assert verdict.status is expected
+    if expected is Status.INCONCLUSIVE:
+        assert verdict.reason is Reason.PARENT_STRAYED
+        since = "on its own record" if alone is None else "after the variant had ended"
+        assert verdict.detail.startswith(f"{BASELINE} took ") and verdict.detail.endswith(
+            f"as long beside it as {since}"
+        )
+
+
+@pytest.mark.parametrize("machine", [GPU, CPU], ids=["counted", "cpu"])
+def test_above_a_peak_that_proves_nothing_is_a_question(machine: Machine) -> None:
+    work = CaseWork(case="main", items=1000.0, flops=0.0, bytes=4e9, working_set_bytes=4e9, counted=machine is GPU)
+    run = make_run(Phase(name="x", speedup=2.0), work=work, step_s=1.5e-3, machine=machine)
+    assert run.verdict("x").status is Status.FASTER
+    analysis, _ = run.analyse()
+    [doubt] = [alarm for alarm in analysis.alarms if alarm.startswith("01-x") and "at the measured peak" in alarm]
+    assert doubt.startswith("01-x in main: a step takes 0.00075 s, and its work at least ")
+    assert doubt.endswith("is its work counted rightly, and done?")
 
 
 def test_a_ratio_to_an_invalid_parent_is_not_told() -> None:

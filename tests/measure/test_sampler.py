@@ -160,6 +160,32 @@ def test_a_baseline_that_cannot_run_leaves_the_others_together() -> None:
     assert all(len(taken.samples) == 2 for taken in case.rounds)
 
 
+def test_the_parent_takes_its_last_blocks_alone() -> None:
+    clock = Clock()
+    alive: list[int] = []
+
+    def count_alive(block: int) -> dict[str, Any]:
+        alive.append(len(clock.alive))
+        return {}
+
+    parent = entrant(clock, "parent", step_s=2e-3, sensors=count_alive)
+    case = run(clock, parent, entrant(clock, "variant", step_s=1e-3))
+    alone = arms_of(case)["parent"].alone_s
+    assert alone == pytest.approx([2e-3] * 5, rel=0.02)
+    assert arms_of(case)["variant"].alone_s == ()
+    # nobody else was left who could disturb them
+    assert [(arm, call) for arm, call, _ in clock.calls[-5:]] == [("parent", "block")] * 5
+    assert alive[-5:] == [1] * 5
+
+
+def test_a_parent_that_dies_alone_is_no_harm_to_what_was_timed() -> None:
+    clock = Clock()
+    blocks = 3 * 12 + 1
+    arms = (entrant(clock, "parent", step_s=2e-3, fails_in="block", fails_at=blocks), entrant(clock, "variant"))
+    case = run(clock, *arms)
+    assert estimate_speedup(case, BUDGET) is not None
+
+
 def test_noisy_processes_get_more_sets_up_to_the_limit() -> None:
     clock = Clock()
     case = run(clock, entrant(clock, "parent", luck=0.05), entrant(clock, "variant", luck=0.05))

@@ -104,7 +104,10 @@ BAD = {
     "two peers": (replace(GOOD, peers=(Peer("a"), Peer("a"))), "same name"),
     "peer beside nothing": (replace(GOOD, peers=(Peer("a", beside="missing"),)), "beside='missing' is no phase"),
     "tiers": (replace(GOOD, tiers={}), "tier 'strict' is missing"),
-    "tier that lets anything pass": (with_tier(Tolerance(1.0, 0.0, why="it is fast")), "rtol is 1; 0 to 0.1 is allowed"),
+    "tier that lets anything pass": (
+        with_tier(Tolerance(1.0, 0.0, why="it is fast")),
+        "rtol is 1; 0 to 0.1 is allowed",
+    ),
     "tier of NaN": (with_tier(Tolerance(float("nan"), 0.0)), "rtol is nan"),
     "tier without end": (with_tier(Tolerance(0.0, float("inf"), why="why not")), "a finite number from 0 on"),
     "tier below the baseline": (with_tier(Tolerance(0.0, 0.0, times_baseline=0.5)), "times_baseline is 0.5"),

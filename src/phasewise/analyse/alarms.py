@@ -17,12 +17,20 @@ LOST = frozenset({Status.SLOWER, Status.INVALID, Status.FAILED})
 
 
 def raise_alarms(
-    run: Run, verdicts: Mapping[Key, Verdict], cases: Sequence[CaseResult], targets: Sequence[TargetResult]
+    run: Run,
+    verdicts: Mapping[Key, Verdict],
+    doubts: Mapping[Key, str],
+    cases: Sequence[CaseResult],
+    targets: Sequence[TargetResult],
 ) -> tuple[str, ...]:
-    """One sentence each, the gravest first."""
+    """One sentence each, the gravest first. `doubts`: where a step seems to be above the peak, which is no proof there."""
     sentences = [
         *_gates(run, verdicts),
         *_kept(run, verdicts),
+        *(
+            f"{variant} in {case}: {doubt}; is its work counted rightly, and done?"
+            for (case, variant), doubt in doubts.items()
+        ),
         *_machines(run),
         *_holes(run),
         *_controls(cases),

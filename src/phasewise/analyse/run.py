@@ -14,7 +14,7 @@ from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.rows import Told, make_peer_row, make_row
 from phasewise.analyse.scale import tell_extrapolation
 from phasewise.analyse.targets import TOLD, Judged, join_levels, settle_target
-from phasewise.analyse.verdicts import judge_all, step_floor
+from phasewise.analyse.verdicts import find_doubts, judge_all, step_floor
 from phasewise.records.analyse import (
     Analysis,
     CaseResult,
@@ -69,7 +69,7 @@ def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
         targets=targets,
         risks=settle_risks(run.plan.risks, tops),
         next_steps=_next_steps(run, verdicts, stack),
-        alarms=raise_alarms(run, verdicts, cases, targets),
+        alarms=raise_alarms(run, verdicts, find_doubts(run, told.estimates, verdicts), cases, targets),
     )
     return analysis, score_predictions(run.plan.workload, run.plan.run, predictions.values(), _outcomes(told))
 

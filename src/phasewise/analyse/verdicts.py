@@ -12,6 +12,7 @@ from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
 from phasewise.analyse.families import Against, Claim, adjust
 from phasewise.analyse.floor import Floor, find_floor, is_impossible, scale_floor
 from phasewise.analyse.gate import CANNOT_RUN, judge_gate
+from phasewise.analyse.strayed import find_stray
 from phasewise.model.ratios import dropped_share, find_parent_arm
 from phasewise.records.plan import Kind
 from phasewise.records.validate import Outcome
@@ -22,6 +23,8 @@ from phasewise.stats.verdict import MOST_DROPPED
 
 # comparisons that make a claim: a control makes none
 CLAIMING = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY, Kind.PEER)
+# whose times are told
+TIMED = frozenset({Status.BASELINE, Status.FASTER, Status.SAME, Status.SLOWER, Status.INCONCLUSIVE, Status.ENABLED})
 # what has a speed-up over the baseline
 STACKED = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
 
@@ -64,15 +67,36 @@ def step_floor(run: Run, variant: str, case: str) -> Floor | None:
 def _judge_before(run: Run, estimates: Estimates, key: Key) -> Verdict | None:
     case, variant = key
     verdict = judge_gate(run, variant, case)
-    if verdict is not None or key not in estimates.times:
+    if verdict is not None or not is_proof(run, case):
         return verdict
-    floor = step_floor(run, variant, case)
-    step = estimates.times[key].estimate
-    if floor is None or run.rows[variant].kind is Kind.PEER or not is_impossible(floor, step):
-        return None
-    detail = f"a step takes {step:.3g} s, and its work at least {floor.least_s:.3g} s at the measured peak"
-    numbers = {"step_s": step, "least_s": floor.least_s}
-    return Verdict(status=Status.INVALID, reason=Reason.ABOVE_PEAK, detail=detail, numbers=numbers)
+    detail = doubt_peak(run, estimates, key)
+    return Verdict(status=Status.INVALID, reason=Reason.ABOVE_PEAK, detail=detail) if detail else None
+
+
+def is_proof(run: Run, case: str) -> bool:
+    """Whether a step above the peak must have skipped work: not where the work was counted of one of several ways to do it, nor
+    on a CPU, whose caches and clocks have no one peak.
+    """
+    work = run.work(case)
+    return run.machine.kind == "cuda" and work is not None and not work.counted
+
+
+def doubt_peak(run: Run, estimates: Estimates, key: Key) -> str:
+    """A sentence if a variant of ours takes less than its work does at the measured peak; else ""."""
+    case, variant = key
+    if key not in estimates.times or run.rows[variant].kind is Kind.PEER:
+        return ""
+    floor, step = step_floor(run, variant, case), estimates.times[key].estimate
+    if floor is None or not is_impossible(floor, step):
+        return ""
+    return f"a step takes {step:.3g} s, and its work at least {floor.least_s:.3g} s at the measured peak"
+
+
+def find_doubts(run: Run, estimates: Estimates, verdicts: Mapping[Key, Verdict]) -> dict[Key, str]:
+    """What is above the peak and was not refused for it."""
+    own = [key for key in verdicts if run.rows[key[1]].kind in (Kind.BASELINE, *STACKED)]
+    told = {key: doubt_peak(run, estimates, key) for key in own if verdicts[key].status in TIMED}
+    return {key: doubt for key, doubt in told.items() if doubt}
 
 
 def _judge_parent(estimates: Estimates, key: Key, gates: Mapping[Key, Verdict | None]) -> Verdict | None:
@@ -101,6 +125,10 @@ def _judge_speed(
         return _judge_alone(run, variant, case)
     found = estimates.comparisons.get(key)
     decision = _decide(ratio, found, adjusted)
+    status, reason, detail = Status(decision.status), Reason(decision.reason), ""
+    slowed, why = find_stray(run, key)
+    if status is Status.FASTER and why and ratio.low <= slowed:
+        status, reason, detail = Status.INCONCLUSIVE, Reason.PARENT_STRAYED, why
     numbers = {
         "rounds": float(ratio.rounds),
         "sets": float(ratio.sets),
@@ -114,8 +142,9 @@ def _judge_speed(
         "dropped": found.dropped if found is not None else None,
     }
     return Verdict(
-        status=Status(decision.status),
-        reason=Reason(decision.reason),
+        status=status,
+        reason=reason,
+        detail=detail,
         numbers={name: value for name, value in numbers.items() if value is not None and math.isfinite(value)},
         over_parent=to_interval(ratio),
     )

@@ -22,6 +22,7 @@ class ArmLog:
     warmup_steps: list[int] = field(default_factory=list)
     step_s: list[float] = field(default_factory=list)
     place_s: list[float] = field(default_factory=list)
+    alone_s: list[float] = field(default_factory=list)
     peak_bytes: int | None = None
     memory_kind: str = "host-resident"
     energy: list[Window] = field(default_factory=list)
@@ -72,6 +73,7 @@ class ArmLog:
             warmup_steps=tuple(self.warmup_steps),
             step_s=tuple(self.step_s),
             place_s=tuple(self.place_s),
+            alone_s=tuple(self.alone_s),
             peak_memory_bytes=self.peak_bytes,
             memory_kind=self.memory_kind,
             energy=tuple(self.energy),

@@ -17,6 +17,8 @@ from phasewise.workers.failure import ProcessFailed
 SINGLES_S = 2.0
 SINGLES = (5, 200)
 PLACINGS = 10
+PARENT = "parent"
+ALONE_BLOCKS = 5
 # an energy window is planned a little long, since the step time is an estimate
 WINDOW_MARGIN = 1.1
 
@@ -89,10 +91,26 @@ def ask_the_rest(sampling: Sampling, arm: str) -> None:
 
 
 def close_set(sampling: Sampling) -> None:
-    """Ask every arm for the rest, then end the processes."""
+    """Ask every arm for the rest, then end the processes, the parent's last."""
     for arm in list(sampling.drivers):
         ask_the_rest(sampling, arm)
+    if PARENT in sampling.drivers and not sampling.processes.to_come:
+        sampling.processes.end(arm for arm in list(sampling.drivers) if arm != PARENT)
+        _time_alone(sampling)
     sampling.processes.close()
+
+
+def _time_alone(sampling: Sampling) -> None:
+    """Some blocks of the parent, which nothing of the variant can slow any more."""
+    log, driver = sampling.logs[PARENT], sampling.drivers[PARENT]
+    assert log.warmed is not None
+    steps = log.warmed.block_steps
+    slow = log.warmed.step_s > sampling.budget.slow_step_s
+    try:
+        for _ in range(1 if slow else ALONE_BLOCKS):
+            log.alone_s.append(driver.block(steps, settling_steps(steps))["wall_s"] / steps)
+    except ProcessFailed as died:
+        sampling.fail(PARENT, died.failure)
 
 
 def _block_step_s(sampling: Sampling, arm: str) -> float:

@@ -213,6 +213,8 @@ class Work:
     # key of the measured matrix rates that bounds the flops
     dtype: str = "float32"
     item: str = "items"
+    # the flops are those of one way to do it, as torch counts them: another may need fewer
+    counted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,8 @@ from phasewise.bench.functions import load_functions
 from phasewise.model.data import use_data_folder
 from phasewise.model.layout import Layout
 from phasewise.model.workload import Shape
+from phasewise.records.errors import PlanError
+from phasewise.records.machine import RATES
 from phasewise.records.plan import PreparePlan
 from phasewise.records.prepare import Artifact, CaseWork, Prepared
 
@@ -26,6 +28,11 @@ def prepare_workload(plan: PreparePlan, layout: Layout) -> Prepared:
     work = []
     for case, shape in plan.shapes.items():
         declared = functions.work(case, Shape(**shape))
+        if declared.dtype not in RATES:
+            raise PlanError(
+                f"{plan.source}: the work of case {case!r} has dtype {declared.dtype!r}; choose among {', '.join(RATES)}, "
+                "whose rates are measured"
+            )
         work.append(
             CaseWork(
                 case=case,
@@ -35,6 +42,7 @@ def prepare_workload(plan: PreparePlan, layout: Layout) -> Prepared:
                 working_set_bytes=declared.working_set_bytes,
                 dtype=declared.dtype,
                 item=declared.item,
+                counted=declared.counted,
             )
         )
     return Prepared(

@@ -65,6 +65,8 @@ class Arm(Record, frozen=True, kw_only=True):
     step_s: tuple[Seconds, ...] = ()
     # placing one canonical batch
     place_s: tuple[Seconds, ...] = ()
+    # of blocks after the processes of all other arms had ended, a step
+    alone_s: tuple[Seconds, ...] = ()
     peak_memory_bytes: Bytes | None = None
     memory_kind: str = "host-resident"
     energy: tuple[Window, ...] = ()

@@ -27,6 +27,8 @@ class CaseWork(Record, frozen=True, kw_only=True):
     # which measured matrix rate bounds the flops: a key of `Peaks.matmul_flops_per_s`
     dtype: str = "float32"
     item: str = "items"
+    # of one way to do it: another may need fewer
+    counted: bool = False
 
 
 class Prepared(Record, frozen=True, kw_only=True):

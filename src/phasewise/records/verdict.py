@@ -37,6 +37,8 @@ class Reason(StrEnum):
     NEIGHBOUR = "neighbour"
     BIMODAL = "bimodal"
     PROCESS_SPREAD = "process-spread"
+    # the parent took far longer beside the variant than it does otherwise
+    PARENT_STRAYED = "parent-strayed"
     CLOCK = "clock"
     NOT_LINEAR = "not-linear"
     RED_GATE = "red-gate"

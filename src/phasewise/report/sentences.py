@@ -68,6 +68,7 @@ REASONS: dict[Reason, str] = {
     Reason.WRONG_WHEN_TIMED: "what a timed block gave was wrong, so no speed is reported",
     Reason.REMEMBERS: "new contents take longer than those that it has seen, so it does not always compute",
     Reason.STOPWATCH: "its own clock stays behind the judge's, so its times can't be believed",
+    Reason.PARENT_STRAYED: "its parent took far longer beside it than otherwise, and that may be all of the gain",
     Reason.SKIPS_STEPS: "long blocks take less a step than short ones, which alone can be judged",
     Reason.UNTIMED_WORK: "it works where nothing is timed",
     Reason.ABOVE_PEAK: "it would need more than 105\u00a0% of the measured peak, so work must have been skipped",

@@ -34,7 +34,9 @@ SUMS = "sums of 50,000 float32 terms through 30 layers"
 TIERS = {
     "strict": Tolerance(1e-5, 5e-5, times_baseline=64, unit="nats or probability", why=SUMS),
     "moderate": Tolerance(1e-4, 5e-4, times_baseline=1e3, unit="nats or probability", why=SUMS),
-    "relaxed": Tolerance(2e-2, 1e-1, times_baseline=1e6, unit="nats or probability", why="bfloat16 activations through 30 layers"),
+    "relaxed": Tolerance(
+        2e-2, 1e-1, times_baseline=1e6, unit="nats or probability", why="bfloat16 activations through 30 layers"
+    ),
 }
 
 CHECKS = (

@@ -16,7 +16,9 @@ HALF = Tolerance(5e-2, 5e-3, times_baseline=1e6, why="bfloat16 products; tokens 
 TIERS = {
     "strict": Tolerance(1e-4, 1e-6, times_baseline=8),
     "moderate": HALF,
-    "relaxed": Tolerance(1e-1, 2e-2, times_baseline=1e6, why="a glance: bfloat16 throughout, and other experts at ties"),
+    "relaxed": Tolerance(
+        1e-1, 2e-2, times_baseline=1e6, why="a glance: bfloat16 throughout, and other experts at ties"
+    ),
 }
 
 PARTS = {
