@@ -8,7 +8,6 @@ import re
 import msgspec
 import pytest
 
-from phasewise.model.stack import BASELINE
 from phasewise.records.analyse import Analysis, Ledger, VariantAnalysis
 from phasewise.records.base import Record
 from phasewise.records.export import Export
@@ -141,8 +140,7 @@ def test_a_tolerance_of_a_variants_own_stands_in_the_headline_and_in_its_row() -
     assert "wider than the usual tier" not in render_markdown(make_pages(records)[0])
     plan = records[STACK].plan
     wider = msgspec.structs.replace(plan.allowance, rtol=0.05, why="bfloat16 products")
-    baseline = msgspec.structs.replace(plan, variant=BASELINE)
-    changed = change(records, baseline, msgspec.structs.replace(plan, allowance=wider))
+    changed = change(records, msgspec.structs.replace(plan, allowance=wider))
     text = render_markdown(make_pages(changed)[0])
     lead, rest = text.split("## Alarms")
     assert "Its tolerance is wider than the usual tier moderate: " in lead

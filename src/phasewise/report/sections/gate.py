@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phasewise.model.stack import BASELINE
 from phasewise.records.base import find_case
 from phasewise.records.plan import Allowance
 from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError
@@ -44,9 +43,8 @@ def tier_words(run: Run) -> tuple[Block, ...]:
 
 
 def find_tier(run: Run) -> Allowance | None:
-    """The allowance of the run's tier: that of the baseline, which is no phase."""
-    plan = run[BASELINE].plan
-    return None if plan is None else plan.allowance
+    """The allowance of the run's tier: that of the baseline, which stands first and has none of its own."""
+    return next((held.plan.allowance for held in run.variants if held.plan), None)
 
 
 def own_tolerance(run: Run, variant: str) -> str:
