@@ -70,10 +70,6 @@ class Processes:
         leaving = [self.running.pop(arm) for arm in arms if arm in self.running]
         _close([*leaving, *(driver for arm in arms for driver in self.waiting.pop(arm, []))])
 
-    def end(self, arms: Iterable[str]) -> None:
-        """End the processes of `arms` in this set."""
-        _close([self.running.pop(arm) for arm in arms])
-
     def close(self) -> None:
         """End the processes of this set."""
         _close(list(self.running.values()))

@@ -91,11 +91,18 @@ def ask_the_rest(sampling: Sampling, arm: str) -> None:
 
 
 def close_set(sampling: Sampling) -> None:
-    """Ask every arm for the rest, then end the processes, the parent's last."""
+    """Ask every arm for the rest, then end the processes."""
     for arm in list(sampling.drivers):
         ask_the_rest(sampling, arm)
-    if PARENT in sampling.drivers and not sampling.processes.to_come:
-        sampling.processes.end(arm for arm in list(sampling.drivers) if arm != PARENT)
+    sampling.processes.close()
+
+
+def close_last(sampling: Sampling) -> None:
+    """As `close_set`, and the parent takes its last blocks when no process of any other arm is left."""
+    for arm in list(sampling.drivers):
+        ask_the_rest(sampling, arm)
+    sampling.processes.leave(arm for arm in sampling.logs if arm != PARENT)
+    if PARENT in sampling.drivers:
         _time_alone(sampling)
     sampling.processes.close()
 

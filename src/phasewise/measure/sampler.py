@@ -11,7 +11,7 @@ from phasewise.judge.case import Judge
 from phasewise.measure.driver import Entrant
 from phasewise.measure.drops import mark_drops
 from phasewise.measure.opening import is_slow, open_set, prepare_arms
-from phasewise.measure.rounds import add_round, ask_the_rest, close_set, run_block, run_round
+from phasewise.measure.rounds import add_round, ask_the_rest, close_last, close_set, run_block, run_round
 from phasewise.measure.sampling import NotTogether, Sampling, Tools, begin_sampling
 from phasewise.model.ratios import ALONE, SLOW, paired_log_ratios, stop_rules
 from phasewise.records.measure import CaseMeasurement, Sample
@@ -76,7 +76,7 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair]) -> str:
         if fresh:
             wanted = _begin_set(sampling, pairs, wanted)
         if _is_over(sampling, pairs):
-            close_set(sampling)
+            close_last(sampling)
             return "failed"
         set_began, before = sampling.tools.now(), len(sampling.rounds)
         if sampling.together:
@@ -89,14 +89,14 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair]) -> str:
         taken = len(sampling.rounds) - before
         spent = sampling.tools.now() - set_began
         if _is_over(sampling, pairs):
-            close_set(sampling)
+            close_last(sampling)
             return "failed"
         rules = choose_rules(sampling, pairs)
         if not sampling.together:
             sampling.seconds_a_set = spent
         step = _decide(sampling, pairs, rules, spent / taken if taken and sampling.together else 0.0)
         if isinstance(step, Stop):
-            close_set(sampling)
+            close_last(sampling)
             return rules.fixed or step.reason
         wanted, fresh = step.rounds, step.where == "fresh-set" or not sampling.together
         if fresh:
