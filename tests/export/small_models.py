@@ -35,7 +35,7 @@ def build(switches, inputs, case, shape, device):
         return Program(step=lambda batch: batch["x"])
     module = {
         "mlp": Mlp, "growing": Mlp, "custom": Custom, "complex": Complex, "branching": Branching, "spectral": Spectral,
-        "force": Force,
+        "force": Force, "trap": Trap,
     }[case]()  # fmt: skip
     if case == "complex":
         return Program(
@@ -98,6 +98,14 @@ if torch is not None:
         def forward(self, x, y):
             return x + y if x.sum() > 0 else x - y
 
+    class Trap(torch.nn.Module):
+        """Takes down the process that captures it."""
+
+        def forward(self, x, y):
+            if torch.compiler.is_exporting():
+                os.abort()
+            return x + y
+
     class Force(torch.nn.Module):
         """Differentiates its own energy."""
 
@@ -109,7 +117,7 @@ if torch is not None:
             return {"energy": energy.detach(), "force": -gradient}
 
 
-CASES = ("mlp", "growing", "custom", "complex", "spectral", "branching", "force", "none", "refused", "crash")
+CASES = ("mlp", "growing", "custom", "complex", "spectral", "branching", "force", "none", "refused", "crash", "trap")
 
 workload = Workload(
     summary="Small modules for exports",

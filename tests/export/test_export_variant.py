@@ -212,6 +212,14 @@ def test_programs_that_cannot_be_built_cost_their_own_case_only(tmp_path: Path) 
     assert record.skipped == ""
 
 
+def test_a_target_that_takes_the_worker_down_costs_only_itself(tmp_path: Path) -> None:
+    record = run_export(tmp_path, "trap", exporters=("torch-export", "tensorrt", "onnx"))
+    statuses = [ExportStatus.FAILED, ExportStatus.SKIPPED, ExportStatus.FAILED]
+    assert [result.status for result in record.results] == statuses
+    assert all(result.reason.startswith("killed by SIGABRT") for result in record.results[::2])
+    assert record.signature["trap/inputs/x"] == "float32[4, 8]"
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -11,7 +11,6 @@ import pytest
 from measure.fakes import Clock, FakeArm, tools
 from phasewise.measure import compare, measure_variant
 from phasewise.measure.compare import name_function
-from phasewise.measure.driver import Warmed
 from phasewise.measure.neighbours import Watch, watch_machine
 from phasewise.measure.progress import Silent, Stream
 from phasewise.measure.scale import TURNS, choose_steps, is_precise, measure_scale
@@ -22,6 +21,7 @@ from phasewise.records.plan import Budget, Kind, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.store import decode, digest, encode
 from phasewise.workers.arm import Launch
+from phasewise.workers.warmup import Warmed
 from programs import plan_program, write_program
 
 FUNCTIONS = """

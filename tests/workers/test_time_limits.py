@@ -13,10 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from phasewise.export.worker import Refused, Worker
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers import process as process_module
+from phasewise.workers.arm import ArmProcesses, launch_function
 from phasewise.workers.channel import Channel
+from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.forkserver import SERVER, start_fork_server
 from phasewise.workers.isolated import run_isolated
 from phasewise.workers.process import Process
@@ -35,21 +36,21 @@ def pipes():
         except FileNotFoundError:
             pass
 
-def close_all(payload=None):
+def close_all(given=None):
     # as libraries do that turn into a daemon
     os.closerange(3, 256)
     time.sleep(60)
 
-def close_all_and_leave(payload=None):
+def close_all_and_leave(given=None):
     os.closerange(3, 256)
     os._exit(3)
 
-def leave_with_child(payload=None):
+def leave_with_child(given=None):
     found = list(pipes())
     subprocess.Popen(["sleep", "60"], pass_fds=found, start_new_session=True)
     os._exit(3)
 
-def answer_half(payload=None):
+def answer_half(given=None):
     for fd in pipes():
         try:
             os.write(fd, b'{"answer": ')
@@ -57,24 +58,11 @@ def answer_half(payload=None):
             pass
     time.sleep(60)
 """
-EXPORTS = """
-import sys
-from habits import *
-from phasewise.export.serve import serve
-
-def main(read_fd, write_fd):
-    handlers = {name: globals()[name] for name in ("close_all", "leave_with_child", "answer_half")}
-    serve(handlers, read_fd, write_fd)
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
-"""
 
 
 @pytest.fixture
 def habits(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "habits.py").write_text(HABITS)
-    (tmp_path / "pw_exports.py").write_text(EXPORTS)
     yield tmp_path
     for left in psutil.process_iter(["cmdline"]):
         if left.info["cmdline"] == ["sleep", "60"]:
@@ -111,11 +99,12 @@ def test_a_call_ends_at_its_limit(habits: Path, habit: str, reason: Reason, word
         ("leave_with_child", "exit status 3"),
     ],
 )
-def test_a_request_to_an_export_ends_at_its_limit(habits: Path, habit: str, words: str) -> None:
-    with Worker("pw_exports", environment={}, root=habits, timeout_s=5.0) as worker:
-        with within(5.0 + SLACK_S), pytest.raises(Refused, match=words):
-            worker.ask(habit)
-        assert not worker.is_alive
+def test_what_is_asked_of_a_program_that_is_open_ends_at_its_limit(habits: Path, habit: str, words: str) -> None:
+    arm = ArmProcesses(launch_function("time:time", timeout_s=5.0))
+    arm.open()
+    with within(5.0 + SLACK_S), pytest.raises(ProcessFailed, match=words):
+        arm.apply(f"{habits}/habits.py:{habit}", dict)
+    assert not arm.is_alive()
 
 
 def test_a_message_that_comes_in_drops_has_one_limit() -> None:

@@ -15,7 +15,7 @@ from phasewise.bench.functions import Batch, Functions, load_functions, load_pee
 from phasewise.model.data import use_data_folder
 from phasewise.model.layout import Layout
 from phasewise.model.program import Program
-from phasewise.model.workload import Shape, Work
+from phasewise.model.workload import Shape, Unsupported, Work
 from phasewise.records.plan import PlannedCase, VariantPlan
 
 # a ring longer than this many bytes is cut to two batches
@@ -192,9 +192,15 @@ def find_case(plan: VariantPlan, case: str) -> PlannedCase:
 
 
 def torch_device(device: str) -> torch.device:
-    """`cpu` for a CPU run; otherwise the process group's own GPU (LOCAL_RANK), by default the first."""
-    if device == "cpu":
+    """The CPU for "cpu"; for "cuda" the process group's own GPU (LOCAL_RANK), by default the first; for "auto" that where there is one.
+
+    Raises:
+        Unsupported: torch can use no GPU.
+    """
+    if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise Unsupported("needs an NVIDIA GPU that torch can use")
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 

@@ -6,27 +6,22 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import torch
 
-from phasewise.bench.case import build_case, find_case, torch_device
+from phasewise.bench.case import torch_device
 from phasewise.bench.counting import count_work
 from phasewise.bench.import_function import import_function
 from phasewise.bench.memory import MemoryWatch, limit_memory, watch_memory
 from phasewise.bench.ranks import Ranks, join_ranks
 from phasewise.bench.sensors import Gpu, open_gpu
-from phasewise.bench.stepper import Bench, bench_case, bench_function, make_flush
+from phasewise.bench.stepper import Bench, make_flush
 from phasewise.bench.threads import share_cores
 from phasewise.bench.timing import measure_energy, settle, spare_heap, time_block, time_placing, time_singles, wait_for
 from phasewise.model.sources import name_loaded
-from phasewise.model.workload import Shape
 from phasewise.records.machine import Sensors
-from phasewise.records.plan import VariantPlan
 from phasewise.tensor_files import Slot, read_tensors, write_tensors
 from phasewise.tensors import find_problem
 
@@ -67,61 +62,59 @@ class Opened:
     idle_power_w: float | None
 
 
-def open_planned(
+def open_bench(
     files: tuple[int, ...],
-    plan: dict[str, Any],
-    case: str,
-    root: str,
-    shape: dict[str, Any] | None,
+    make: str,
+    arguments: dict[str, Any],
+    device: str,
+    memory_bytes: int | None = None,
+    weak: bool = False,
+    cold: bool = False,
     ring: list[list[Slot]] | None = None,
     beside: int = 0,
 ) -> tuple[WorkerState, Opened]:
-    """Build a variant in one case and make its first step, while `beside` others do so.
+    """Open the bench that the function `make` gives for `arguments` and make its first step, while `beside` others do so.
 
     `ring`: where the batches lie in the first of `files`, and last what the program is built from; without it they are made here.
     """
-    planned = msgspec.convert(plan, VariantPlan)
-    wanted = find_case(planned, case)
-    device = torch_device(planned.device)
-
-    def build() -> Bench:
-        given = None
+    place = torch_device(device)
+    ranks = join_ranks(place)
+    if place.type == "cuda":
+        torch.cuda.init()
+    gpu = open_gpu(place.index or 0) if place.type == "cuda" else None
+    idle = None if gpu is None else gpu.read().power_w
+    if memory_bytes is not None:
+        limit_memory(memory_bytes, place)
+    # not a part of the program, so before its memory is watched
+    flush = make_flush(place) if cold else None
+    memory = watch_memory(place)
+    threads = read_threads()
+    # on a CPU the step itself has these threads, and what is compiled for it keeps their number
+    with share_cores(beside) if place.type == "cuda" else contextlib.nullcontext():
+        start = time.perf_counter()
         if ring is not None:
             *batches, inputs = (read_tensors(files[0], slots) for slots in ring)
-            given = (inputs, batches)
-        return bench_case(
-            build_case(planned, case, Path(root), shape=None if shape is None else Shape(**shape), given=given)
-        )
-
-    return _open(
-        build,
-        device,
-        files=files,
-        memory_bytes=wanted.memory_limit_bytes,
-        weak=wanted.scaling == "weak",
-        cold=wanted.cache == "cold",
-        beside=beside,
+            arguments = {**arguments, "given": (inputs, batches)}
+        bench: Bench = replace(import_function(make)(**arguments), flush=flush)
+        wait_for(bench)
+        built = time.perf_counter()
+        bench.step(0)
+        wait_for(bench)
+        stepped = time.perf_counter()
+    spare_heap()
+    if bench.foreign:
+        memory = replace(memory, foreign=True)
+    held = WorkerState(bench=bench, ranks=ranks, gpu=gpu, memory=memory, files=files, threads=threads)
+    opened = Opened(
+        build_s=built - start,
+        first_step_s=stepped - built,
+        # weak scaling: `work` speaks of one rank, and each does as much; strong: it speaks of all together
+        items=bench.items * (ranks.count if weak else 1),
+        version=bench.version,
+        stateful=bench.state is not None,
+        idle_power_w=idle,
     )
-
-
-def open_function(
-    files: tuple[int, ...],
-    target: str,
-    setup: str,
-    arguments: dict[str, Any],
-    device: str,
-    memory_bytes: int | None,
-    beside: int = 0,
-) -> tuple[WorkerState, Opened]:
-    """Load a function and call it once, while `beside` others do so."""
-    cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
-    return _open(
-        lambda: bench_function(target, setup, arguments, device),
-        torch.device("cuda", 0) if cuda and torch.cuda.is_available() else torch.device("cpu"),
-        files=files,
-        memory_bytes=memory_bytes,
-        beside=beside,
-    )
+    return held, opened
 
 
 def settle_block(held: WorkerState, steps: int) -> None:
@@ -217,49 +210,3 @@ def read_threads() -> frozenset[int]:
 def vars_of(record: Any) -> dict[str, Any]:
     """The fields of a flat dataclass."""
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
-
-
-def _open(
-    build: Callable[[], Bench],
-    device: torch.device,
-    *,
-    files: Sequence[int],
-    memory_bytes: int | None,
-    weak: bool = False,
-    cold: bool = False,
-    beside: int = 0,
-) -> tuple[WorkerState, Opened]:
-    ranks = join_ranks(device)
-    if device.type == "cuda":
-        torch.cuda.init()
-    gpu = open_gpu(device.index or 0) if device.type == "cuda" else None
-    idle = None if gpu is None else gpu.read().power_w
-    if memory_bytes is not None:
-        limit_memory(memory_bytes, device)
-    # not a part of the program, so before its memory is watched
-    flush = make_flush(device) if cold else None
-    memory = watch_memory(device)
-    threads = read_threads()
-    # on a CPU the step itself has these threads, and what is compiled for it keeps their number
-    with share_cores(beside) if device.type == "cuda" else contextlib.nullcontext():
-        start = time.perf_counter()
-        bench = replace(build(), flush=flush)
-        wait_for(bench)
-        built = time.perf_counter()
-        bench.step(0)
-        wait_for(bench)
-        stepped = time.perf_counter()
-    spare_heap()
-    if bench.foreign:
-        memory = replace(memory, foreign=True)
-    held = WorkerState(bench=bench, ranks=ranks, gpu=gpu, memory=memory, files=tuple(files), threads=threads)
-    opened = Opened(
-        build_s=built - start,
-        first_step_s=stepped - built,
-        # weak scaling: `work` speaks of one rank, and each does as much; strong: it speaks of all together
-        items=bench.items * (ranks.count if weak else 1),
-        version=bench.version,
-        stateful=bench.state is not None,
-        idle_power_w=idle,
-    )
-    return held, opened

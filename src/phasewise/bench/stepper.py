@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
-from phasewise.bench.case import BuiltCase
+from phasewise.bench.case import BuiltCase, build_case, torch_device
+from phasewise.bench.functions import Batch
 from phasewise.bench.import_function import import_function
-from phasewise.model.workload import Unsupported
+from phasewise.model.workload import Shape
+from phasewise.records.plan import VariantPlan
 from phasewise.tensors import overwrite
 
 # twice the cache is written to flush it; where its size is unknown, more than any last-level cache of a desktop
@@ -20,8 +23,8 @@ UNKNOWN_CACHE_BYTES = 1 << 28
 CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
-def _nothing() -> None:
-    return None
+def do_nothing() -> None:
+    """What a bench does where there is nothing to restore, to wait for, or to close."""
 
 
 def _keep(entry: int, batch: Mapping[str, torch.Tensor]) -> None:
@@ -38,9 +41,9 @@ class Bench:
     # batch `index` placed alone, to time that
     place: Callable[[int], Any] | None = None
     # back to the state that it was built with
-    restore: Callable[[], None] = _nothing
+    restore: Callable[[], None] = do_nothing
     # waits for work that torch.cuda.synchronize does not see
-    wait: Callable[[], None] = _nothing
+    wait: Callable[[], None] = do_nothing
     # raw result -> named tensors, as the program gives them
     outputs: Callable[[Any], Mapping[str, torch.Tensor]] | None = None
     # named tensors; None where there are none
@@ -55,11 +58,19 @@ class Bench:
     version: str = ""
     # uses memory that torch's allocator does not know
     foreign: bool = False
-    close: Callable[[], None] = _nothing
+    close: Callable[[], None] = do_nothing
 
 
-def bench_case(opened: BuiltCase) -> Bench:
-    """The bench of a case: placing is part of the step unless its inputs are resident."""
+def bench_case(
+    plan: dict[str, Any],
+    case: str,
+    root: str,
+    shape: dict[str, Any] | None,
+    given: tuple[Batch, Sequence[Batch]] | None = None,
+) -> Bench:
+    """The bench of a variant in one case: placing is part of the step unless its inputs are resident; `given` as for `build_case`."""
+    wanted = None if shape is None else Shape(**shape)
+    opened = build_case(msgspec.convert(plan, VariantPlan), case, Path(root), shape=wanted, given=given)
     program = opened.program
     resident = opened.planned.inputs == "resident"
     batches = [dict(batch) for batch in opened.batches]
@@ -84,7 +95,7 @@ def bench_case(opened: BuiltCase) -> Bench:
         step=step_resident if resident else step_placing,
         place=opened.place,
         restore=opened.restore,
-        wait=program.sync or _nothing,
+        wait=program.sync or do_nothing,
         outputs=program.outputs,
         state=program.state,
         refresh=refresh,
@@ -101,15 +112,12 @@ def bench_function(target: str, setup: str, arguments: Mapping[str, Any], device
 
     `setup`, if not empty, names a function whose result the step is called with; `arguments` go to it by name.
     """
-    if device == "cuda" and not torch.cuda.is_available():
-        raise Unsupported("needs an NVIDIA GPU that torch can use")
     step = import_function(target)
     given: tuple[Any, ...] = ()
     if setup:
         prepared = import_function(setup)(**arguments)
         given = prepared if isinstance(prepared, tuple) else (prepared,)
-    place = torch.device("cuda" if device == "cuda" or (device == "auto" and torch.cuda.is_available()) else "cpu")
-    return Bench(device=place, step=lambda index: step(*given))
+    return Bench(device=torch_device(device), step=lambda index: step(*given))
 
 
 def make_flush(device: torch.device) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""A process that builds one variant, or loads one function, and does what it is asked over two pipes.
+"""A process that opens one bench and does what it is asked over two pipes.
 
 `python -m phasewise.bench.worker READ_FD WRITE_FD [FILE_FD ...]`. A command is a line `{"command": name, ...arguments}`, its answer a
 line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends.
@@ -61,10 +61,7 @@ def _serve_bench(channel: Channel, opening: dict[str, Any], files: tuple[int, ..
     # here, since a call may want to do without torch
     from phasewise.bench import commands
 
-    if "target" in opening:
-        held, opened = commands.open_function(files, **opening)
-    else:
-        held, opened = commands.open_planned(files, **opening)
+    held, opened = commands.open_bench(files, **opening)
     channel.send({"answer": commands.vars_of(opened)})
     answers: dict[str, Callable[..., Any]] = {
         "settle": commands.settle_block,

@@ -1,4 +1,4 @@
-"""The worker that holds the eager module: it writes the exports of one case and times itself."""
+"""What a worker does that holds a case's eager module: it steps the module, describes it and writes exports of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import contextlib
 import importlib.metadata
 import platform
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ import torch
 from torch.export import ExportedProgram
 
 from phasewise.bench.case import BuiltCase, build_case
-from phasewise.bench.stepper import Bench
+from phasewise.bench.commands import WorkerState
+from phasewise.bench.stepper import Bench, do_nothing
 from phasewise.bench.timing import spare_heap
+from phasewise.export.answers import About, Written
 from phasewise.export.call import (
     Flat,
     describe,
@@ -30,11 +32,10 @@ from phasewise.export.call import (
     write_arrays,
 )
 from phasewise.export.capture import capture, foreign_operators
-from phasewise.export.serve import serve
-from phasewise.export.stopwatch import stopwatch
 from phasewise.export.targets import TARGETS
 from phasewise.export.targets.names import Names
 from phasewise.model.workload import Unsupported
+from phasewise.records.export import ExportStatus
 from phasewise.records.plan import VariantPlan
 
 # the example that is captured, and two batches that it has not seen
@@ -42,74 +43,99 @@ BATCHES = 3
 PACKAGES = ("torch", "numpy", "onnx", "onnxscript", "onnxruntime", "torch-tensorrt")
 
 
-@dataclass
-class Eager:
-    """One open case; the only state of the worker."""
+@dataclass(frozen=True, kw_only=True)
+class ModuleBench(Bench):
+    """A module to export, whose call is a step."""
 
-    opened: BuiltCase
-    module: Flat
-    inputs: list[dict[str, torch.Tensor]]
-    outputs: list[dict[str, torch.Tensor]]
-    exported: ExportedProgram | None = field(default=None)
+    made_from: BuiltCase
+    # None: the program has none
+    module: Flat | None
+    # of each batch
+    inputs: tuple[dict[str, torch.Tensor], ...] = ()
+    results: tuple[dict[str, torch.Tensor], ...] = ()
 
-
-def open_eager(plan: dict[str, Any], case: str, root: str) -> Eager | None:
-    """Build the case and run its module on fresh batches; None where the program has no module."""
-    opened = build_case(msgspec.convert(plan, VariantPlan), case, Path(root), ring=BATCHES)
-    if opened.program.module is None:
-        return None
-    placed = [opened.place(index) for index in range(len(opened.batches))]
-    inputs = [name_inputs(batch) for batch in placed]
-    module = flatten(opened.program.module, placed[0])
-    return Eager(opened, module, inputs, [_run(module, batch) for batch in inputs])
+    @cached_property
+    def exported(self) -> ExportedProgram:
+        """The captured program; raises Unsupported."""
+        assert self.module is not None, "what has no module is not written"
+        return capture(self.module, [_copies(batch) for batch in self.inputs])
 
 
-def save_arrays(eager: Eager, folder: Path) -> int:
-    """Write `inputs-<k>.npz` and `outputs-<k>.npz` for each batch; returns their number."""
-    for index, (inputs, outputs) in enumerate(zip(eager.inputs, eager.outputs, strict=True)):
-        write_arrays(folder / f"inputs-{index}.npz", to_arrays(inputs))
-        write_arrays(folder / f"outputs-{index}.npz", to_arrays(outputs))
-    return len(eager.inputs)
+def bench_module(plan: dict[str, Any], case: str, root: str, shape: None) -> ModuleBench:
+    """Build a case and run its module on fresh batches."""
+    built = build_case(msgspec.convert(plan, VariantPlan), case, Path(root), ring=BATCHES)
+    if built.program.module is None:
+        return ModuleBench(device=built.device, step=lambda index: None, made_from=built, module=None)
+    placed = [built.place(index) for index in range(len(built.batches))]
+    inputs = tuple(name_inputs(batch) for batch in placed)
+    module = flatten(built.program.module, placed[0])
+    # a module may write to what it is called with
+    ring = [_copies(batch) for batch in inputs]
+    return ModuleBench(
+        device=built.device,
+        step=lambda index: module.call_named(*ring[index % len(ring)]),
+        wait=built.program.sync or do_nothing,
+        made_from=built,
+        module=module,
+        inputs=inputs,
+        results=tuple(_run(module, batch) for batch in inputs),
+    )
 
 
-def describe_eager(eager: Eager) -> dict[str, Any]:
-    """What the record and the manifests say about the module."""
-    return {
-        "inputs": _tensors(eager.inputs),
-        "outputs": _tensors(eager.outputs),
-        "device": eager.opened.device.type,
-        "matmul_precision": torch.get_float32_matmul_precision(),
-        "threads": torch.get_num_threads(),
-        "versions": _versions(),
-    }
+def describe_module(held: WorkerState, folder: str) -> dict[str, Any]:
+    """What the record and the manifests say about the module, as `Described`.
+
+    `inputs-<k>.npz` and `outputs-<k>.npz` of each batch are written into `folder`.
+    """
+    bench = _bench_of(held)
+    if bench.module is None:
+        return {"module": None}
+    for index, (inputs, results) in enumerate(zip(bench.inputs, bench.results, strict=True)):
+        write_arrays(Path(folder) / f"inputs-{index}.npz", to_arrays(inputs))
+        write_arrays(Path(folder) / f"outputs-{index}.npz", to_arrays(results))
+    about = About(
+        inputs=_tensors(bench.inputs),
+        outputs=_tensors(bench.results),
+        device=bench.device.type,
+        matmul_precision=torch.get_float32_matmul_precision(),
+        threads=torch.get_num_threads(),
+        versions=_versions(),
+        batches=len(bench.inputs),
+    )
+    return {"module": msgspec.to_builtins(about)}
 
 
-def write_target(eager: Eager, target: str, folder: Path) -> dict[str, Any]:
-    """Write one export with its script into the empty `folder`; raises Unsupported."""
-    exporter = TARGETS[target]
-    missing = exporter.missing()
-    if missing:
-        return {"skipped": missing}
-    if eager.exported is None:
-        eager.exported = capture(eager.module, [_copies(batch) for batch in eager.inputs])
-    inputs, outputs = eager.inputs[0], eager.outputs[0]
-    dtypes = tuple(dtype_name(tensor.dtype) for tensor in (*inputs.values(), *outputs.values()))
-    exporter.write(eager.exported, Names(tuple(inputs), tuple(outputs), dtypes), folder)
-    shutil.copyfile(Path(__file__).parent / "scripts" / exporter.SCRIPT, folder / "infer.py")
-    foreign = foreign_operators(eager.exported)
-    # whoever loads a graph with custom operators has to import what registers them
-    imports = [*exporter.IMPORTS, *([eager.opened.functions.module.__name__] if foreign else [])]
+def write_target(held: WorkerState, target: str, folder: str) -> dict[str, Any]:
+    """Write one export with its script into the empty `folder`; what became of it as `Written`."""
+    missing = TARGETS[target].missing()
+    try:
+        written = (
+            Written(status=ExportStatus.SKIPPED, reason=missing)
+            if missing
+            else _write(_bench_of(held), target, Path(folder))
+        )
+    except Unsupported as error:
+        written = Written(status=ExportStatus.UNSUPPORTED, reason=str(error))
     # after a compiler
     spare_heap()
-    return {"model": exporter.FILE, "operators": foreign, "imports": imports}
+    return msgspec.to_builtins(written)
 
 
-def time_block(eager: Eager, steps: int) -> float:
-    """Seconds of `steps` calls of the module, host to host, over the ring of batches."""
-    ring = [list(batch.values()) for batch in eager.inputs]
-    wait = eager.opened.program.sync
-    bench = Bench(device=eager.opened.device, step=lambda index: eager.module.call_named(*ring[index % len(ring)]))
-    return stopwatch(bench if wait is None else replace(bench, wait=wait), steps)
+def _write(bench: ModuleBench, target: str, folder: Path) -> Written:
+    exporter, exported = TARGETS[target], bench.exported
+    inputs, results = bench.inputs[0], bench.results[0]
+    dtypes = tuple(dtype_name(tensor.dtype) for tensor in (*inputs.values(), *results.values()))
+    exporter.write(exported, Names(tuple(inputs), tuple(results), dtypes), folder)
+    shutil.copyfile(Path(__file__).parent / "scripts" / exporter.SCRIPT, folder / "infer.py")
+    foreign = foreign_operators(exported)
+    # whoever loads a graph with custom operators has to import what registers them
+    registering = (bench.made_from.functions.module.__name__,) if foreign else ()
+    return Written(model=exporter.FILE, operators=foreign, imports=(*exporter.IMPORTS, *registering))
+
+
+def _bench_of(held: WorkerState) -> ModuleBench:
+    assert isinstance(held.bench, ModuleBench), "it was opened as one"
+    return held.bench
 
 
 def _run(module: Flat, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -128,12 +154,12 @@ def _copies(inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
     return [tensor.detach().clone() for tensor in inputs.values()]
 
 
-def _tensors(batches: Sequence[Mapping[str, torch.Tensor]]) -> list[dict[str, str]]:
+def _tensors(batches: Sequence[Mapping[str, torch.Tensor]]) -> tuple[dict[str, str], ...]:
     described = describe(batches[0], batches[1:])
-    return [
+    return tuple(
         {"name": name, "dtype": dtype_name(tensor.dtype), "shape": described[name].partition("[")[2].removesuffix("]")}
         for name, tensor in batches[0].items()
-    ]
+    )
 
 
 def _versions() -> dict[str, str]:
@@ -142,29 +168,3 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
     return found
-
-
-def main(read_fd: int, write_fd: int) -> None:
-    """Serve `open`, `write` and `block`."""
-    held: list[Eager] = []
-
-    def open_(plan: dict[str, Any], case: str, root: str, scratch: str) -> dict[str, Any]:
-        eager = open_eager(plan, case, root)
-        if eager is None:
-            return {"skipped": "the program has no module"}
-        held[:] = [eager]
-        return {**describe_eager(eager), "batches": save_arrays(eager, Path(scratch))}
-
-    serve(
-        {
-            "open": open_,
-            "write": lambda target, folder: write_target(held[0], target, Path(folder)),
-            "block": lambda steps: {"seconds": time_block(held[0], steps)},
-        },
-        read_fd,
-        write_fd,
-    )
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

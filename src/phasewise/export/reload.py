@@ -1,9 +1,8 @@
-"""The clean worker: it knows an export only by its folder, runs it through the script beside it, and times it."""
+"""What a clean worker does: it knows an export only by its folder, and runs it through the script beside it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -13,19 +12,20 @@ import msgspec
 import numpy as np
 import torch
 
+from phasewise.bench.commands import WorkerState
 from phasewise.bench.stepper import Bench
-from phasewise.bench.timing import spare_heap
+from phasewise.export.answers import Compared
 from phasewise.export.compare import compare_outputs
-from phasewise.export.serve import serve
-from phasewise.export.stopwatch import stopwatch
 from phasewise.model.discover import load_module
 from phasewise.model.workload import Unsupported
+from phasewise.records.errors import UserError
 from phasewise.records.plan import Allowance
+from phasewise.records.validate import TensorError
 
 
-@dataclass
-class Reloaded:
-    """A loaded export with its inputs in place; the only state of the worker."""
+@dataclass(frozen=True, kw_only=True)
+class ExportBench(Bench):
+    """A loaded export with its inputs in place, whose call is a step."""
 
     script: ModuleType
     manifest: dict[str, Any]
@@ -33,39 +33,47 @@ class Reloaded:
     ring: list[Any]
 
 
-def reload_export(folder: Path, inputs: Sequence[Path], *, threads: int, source: str, root: Path) -> Reloaded:
+def bench_export(folder: str, inputs: list[str], threads: int, source: str, root: str) -> ExportBench:
     """Load the export in `folder` by its own script.
 
     `source` is imported first where the manifest names custom operators, which its program registers, and only there.
 
     Raises:
         Unsupported: the runtime has no kernel for the model.
+        UserError: the script refuses the files.
     """
-    script = _import_script(folder / "infer.py")
-    manifest = script.read_manifest(folder)
-    if manifest["operators"]:
-        load_module(source, root)
-    refusals = _refusals(manifest["target"])
+    script = _import_script(Path(folder) / "infer.py")
     try:
-        model = script.load(folder, manifest, threads=threads)
-    except refusals as error:
+        manifest = script.read_manifest(Path(folder))
+        if manifest["operators"]:
+            load_module(source, Path(root))
+        model = script.load(Path(folder), manifest, threads=threads)
+    # how a script refuses its files
+    except SystemExit as refused:
+        raise UserError(str(refused)) from refused
+    except _refusals() as error:
         raise Unsupported(f"the runtime refuses the model: {' '.join(str(error).split())[:240]}") from error
-    return Reloaded(script, manifest, model, [script.place(read_arrays(path), manifest) for path in inputs])
-
-
-def run_all(reloaded: Reloaded) -> list[dict[str, np.ndarray]]:
-    """Outputs of every batch by name."""
-    script = reloaded.script
-    return [script.read(script.call(reloaded.model, placed), reloaded.manifest) for placed in reloaded.ring]
-
-
-def time_block(reloaded: Reloaded, steps: int) -> float:
-    """Seconds of `steps` calls, host to host, over the ring of batches."""
-    script, ring = reloaded.script, reloaded.ring
-    device = torch.device(reloaded.manifest["device"])
-    return stopwatch(
-        Bench(device=device, step=lambda index: script.call(reloaded.model, ring[index % len(ring)])), steps
+    ring = [script.place(read_arrays(Path(path)), manifest) for path in inputs]
+    return ExportBench(
+        device=torch.device(manifest["device"]),
+        step=lambda index: script.call(model, ring[index % len(ring)]),
+        script=script,
+        manifest=manifest,
+        model=model,
+        ring=ring,
     )
+
+
+def compare_all(held: WorkerState, expected: list[str], allowance: dict[str, Any]) -> dict[str, Any]:
+    """The outputs of every batch beside those in the files `expected`, as `Compared`."""
+    bench = held.bench
+    assert isinstance(bench, ExportBench), "it was opened as one"
+    limits = msgspec.convert(allowance, Allowance)
+    errors: list[TensorError] = []
+    for step, (placed, path) in enumerate(zip(bench.ring, expected, strict=True)):
+        outputs = bench.script.read(bench.script.call(bench.model, placed), bench.manifest)
+        errors += compare_outputs(outputs, read_arrays(Path(path)), limits, step)
+    return msgspec.to_builtins(Compared(errors=tuple(errors)))
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -82,43 +90,10 @@ def _import_script(path: Path) -> ModuleType:
     return script
 
 
-def _refusals(target: str) -> tuple[type[Exception], ...]:
-    """How the target's runtime says that it can't run a model."""
-    if target != "onnx":
+def _refusals() -> tuple[type[Exception], ...]:
+    """How ONNX Runtime, where the script has imported it, says that it can't run a model."""
+    if "onnxruntime" not in sys.modules:
         return ()
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotImplemented
 
     return (Fail, InvalidGraph, NotImplemented)
-
-
-def main(read_fd: int, write_fd: int) -> None:
-    """Serve `open` and `block`."""
-    held: list[Reloaded] = []
-
-    def open_(
-        folder: str,
-        inputs: list[str],
-        expected: list[str],
-        allowance: dict[str, Any],
-        threads: int,
-        source: str,
-        root: str,
-    ) -> dict[str, Any]:
-        reloaded = reload_export(
-            Path(folder), [Path(path) for path in inputs], threads=threads, source=source, root=Path(root)
-        )
-        held[:] = [reloaded]
-        limits = msgspec.convert(allowance, Allowance)
-        errors = [
-            error
-            for step, outputs in enumerate(run_all(reloaded))
-            for error in compare_outputs(outputs, read_arrays(Path(expected[step])), limits, step)
-        ]
-        spare_heap()
-        return {"errors": msgspec.to_builtins(errors)}
-
-    serve({"open": open_, "block": lambda steps: {"seconds": time_block(held[0], steps)}}, read_fd, write_fd)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from phasewise.export.answers import About, Compared, Written
 from phasewise.export.manifest import list_files, write_manifest
 from phasewise.export.timing import time_pair
-from phasewise.export.worker import Refused, Worker
 from phasewise.records.export import ExportFile, ExportResult, ExportStatus
 from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import Outcome, TensorError
+from phasewise.records.verdict import Failure, Reason
+from phasewise.workers.arm import ArmProcesses, Launch
+from phasewise.workers.failure import ProcessFailed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """An open case: the worker that holds its eager module, and what that worker said about it."""
+    """An open case: the worker that steps its eager module, and what that worker said about it."""
 
     plan: VariantPlan
     name: str
     root: Path
     # inputs-<k>.npz and outputs-<k>.npz
     scratch: Path
-    about: dict[str, Any]
-    eager: Worker
+    about: About
+    eager: ArmProcesses
 
 
 def export_target(case: Case, target: str, folder: Path) -> ExportResult:
@@ -40,52 +43,72 @@ def export_target(case: Case, target: str, folder: Path) -> ExportResult:
     folder.mkdir(parents=True)
     try:
         result = _write_and_check(case, target, folder)
-    except Refused as refused:
+    except ProcessFailed as died:
+        status, reason = describe_failure(died.failure, case.root)
+        result = ExportResult(case=case.name, target=target, status=status, reason=reason)
+    if not result.files:
         shutil.rmtree(folder)
-        result = ExportResult(case=case.name, target=target, status=refused.status, reason=refused.message)
     return msgspec.structs.replace(result, seconds=time.perf_counter() - start)
 
 
+def describe_failure(failure: Failure, root: Path) -> tuple[ExportStatus, str]:
+    """What the record says of a worker that could not do its work; it names paths below the project's folder."""
+    status = ExportStatus.UNSUPPORTED if failure.reason is Reason.UNSUPPORTED else ExportStatus.FAILED
+    return status, failure.message.replace(f"{root.resolve()}/", "")
+
+
 def _write_and_check(case: Case, target: str, folder: Path) -> ExportResult:
-    written = case.eager.ask("write", target=target, folder=str(folder))
+    arguments = {"target": target, "folder": str(folder)}
+    (written,) = case.eager.apply("phasewise.export.eager:write_target", Written, **arguments)
+    if written.status is not ExportStatus.OK:
+        return ExportResult(case=case.name, target=target, status=written.status, reason=written.reason)
     fields = _manifest_fields(case, target, written)
     # the script reads the manifest, so a first one is written before anything is known about the numbers
     write_manifest(folder, {**fields, "status": "unchecked", "errors": []})
-    with Worker(
-        "phasewise.export.reload", environment=case.plan.environment, root=case.root,
-        timeout_s=case.plan.budget.timeout_s,
-    ) as clean:  # fmt: skip
-        errors = _compare(case, clean, folder)
-        status, reason = _judge(errors, written["operators"])
+    with contextlib.closing(ArmProcesses(launch_clean(case, folder))) as clean:
+        errors = _compare(case, clean)
+        status, reason = _judge(errors, written.operators)
         write_manifest(folder, {**fields, "status": status.value, "errors": msgspec.to_builtins(errors)})
         eager_s: tuple[float, ...] = ()
         export_s: tuple[float, ...] = ()
-        if status is ExportStatus.OK and target == "onnx" and case.about["device"] != "cpu":
+        if status is ExportStatus.OK and target == "onnx" and case.about.device != "cpu":
             reason = "checked in ONNX Runtime on the CPU, so it is not timed against the GPU"
         elif status is ExportStatus.OK:
-            eager_s, export_s = time_pair(_block(case.eager), _block(clean), case.plan.budget, case.plan.seed)
+            eager_s, export_s = time_pair(case.eager, clean, case.plan.budget, case.plan.seed)
     return ExportResult(
         case=case.name, target=target, status=status, reason=reason, files=_files(folder, case.root), errors=errors,
         eager_s=eager_s, export_s=export_s,
     )  # fmt: skip
 
 
-def _compare(case: Case, clean: Worker, folder: Path) -> tuple[TensorError, ...]:
-    batches = range(case.about["batches"])
-    answer = clean.ask(
-        "open",
-        folder=str(folder),
-        inputs=[str(case.scratch / f"inputs-{index}.npz") for index in batches],
-        expected=[str(case.scratch / f"outputs-{index}.npz") for index in batches],
+def launch_clean(case: Case, folder: Path) -> Launch:
+    """A process that has nothing of the workload, and the export from its folder."""
+    arguments = {
+        "folder": str(folder), "inputs": _list_files(case, "inputs"), "threads": case.about.threads,
+        "source": case.plan.source, "root": str(case.root),
+    }  # fmt: skip
+    return Launch(
+        opening={
+            "make": "phasewise.export.reload:bench_export", "arguments": arguments, "device": case.about.device,
+        },
+        environment=case.plan.environment, fresh=False, folder=case.root, timeout_s=case.plan.budget.timeout_s,
+    )  # fmt: skip
+
+
+def _compare(case: Case, clean: ArmProcesses) -> tuple[TensorError, ...]:
+    clean.open()
+    (compared,) = clean.apply(
+        "phasewise.export.reload:compare_all", Compared, expected=_list_files(case, "outputs"),
         allowance=msgspec.to_builtins(case.plan.allowance),
-        threads=case.about["threads"],
-        source=case.plan.source,
-        root=str(case.root),
-    )
-    return msgspec.convert(answer["errors"], tuple[TensorError, ...])
+    )  # fmt: skip
+    return compared.errors
 
 
-def _judge(errors: tuple[TensorError, ...], operators: list[str]) -> tuple[ExportStatus, str]:
+def _list_files(case: Case, side: str) -> list[str]:
+    return [str(case.scratch / f"{side}-{index}.npz") for index in range(case.about.batches)]
+
+
+def _judge(errors: tuple[TensorError, ...], operators: tuple[str, ...]) -> tuple[ExportStatus, str]:
     wrong = [error for error in errors if error.outcome is not Outcome.PASS]
     if wrong:
         first = wrong[0]
@@ -102,23 +125,16 @@ def _judge(errors: tuple[TensorError, ...], operators: list[str]) -> tuple[Expor
     return ExportStatus.OK, ""
 
 
-def _block(worker: Worker) -> Callable[[int], float]:
-    def block(steps: int) -> float:
-        return float(worker.ask("block", steps=steps)["seconds"])
-
-    return block
-
-
-def _manifest_fields(case: Case, target: str, written: dict[str, Any]) -> dict[str, Any]:
+def _manifest_fields(case: Case, target: str, written: Written) -> dict[str, Any]:
     plan = case.plan
     planned = plan.case(case.name)
     return {
         "workload": plan.workload, "run": plan.run, "variant": plan.variant, "case": case.name, "target": target,
         "shape": planned.shape, "switches": planned.switches,
-        "model": written["model"], "operators": written["operators"], "imports": written["imports"],
-        "inputs": case.about["inputs"], "outputs": case.about["outputs"],
-        "device": case.about["device"], "matmul_precision": case.about["matmul_precision"],
-        "versions": case.about["versions"], "tier": plan.tier,
+        "model": written.model, "operators": written.operators, "imports": written.imports,
+        "inputs": case.about.inputs, "outputs": case.about.outputs,
+        "device": case.about.device, "matmul_precision": case.about.matmul_precision,
+        "versions": case.about.versions, "tier": plan.tier,
         "allowance": {"rtol": plan.allowance.rtol, "atol": plan.allowance.atol},
     }  # fmt: skip
 

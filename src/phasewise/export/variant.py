@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from phasewise.export.target import Case, export_target
-from phasewise.export.worker import Refused, Worker
+from phasewise.export.answers import About, Described
+from phasewise.export.target import Case, describe_failure, export_target
 from phasewise.records.base import find_case
 from phasewise.records.export import Export, ExportResult, ExportStatus
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.validate import Outcome, Validation
 from phasewise.store import digest
+from phasewise.workers.arm import ArmProcesses, launch_case
+from phasewise.workers.failure import ProcessFailed
 
 
 def export_variant(
@@ -38,8 +37,9 @@ def export_variant(
             continue
         written, about = export_case(plan, planned, root, folder / planned.case)
         results += written
-        versions |= about.get("versions", {})
-        signature |= _signature(planned.case, about)
+        if about is not None:
+            versions |= about.versions
+            signature |= _signature(planned.case, about)
     if results and not skipped and all(result.status is ExportStatus.SKIPPED for result in results):
         reasons = {result.reason for result in results}
         skipped = reasons.pop() if len(reasons) == 1 else ""
@@ -51,25 +51,28 @@ def export_variant(
 
 def export_case(
     plan: VariantPlan, planned: PlannedCase, root: Path, folder: Path
-) -> tuple[list[ExportResult], dict[str, Any]]:
-    """Results of one case in the plan's order of targets, and what its module looks like ({} if it can't be built)."""
+) -> tuple[list[ExportResult], About | None]:
+    """Results of one case in the plan's order of targets, and what its module looks like; None if it can't be built."""
     results: list[ExportResult] = []
-    about: dict[str, Any] = {}
+    about: About | None = None
+    launch = launch_case(plan, planned.case, root, make="phasewise.export.eager:bench_module")
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="phasewise-export-")))
-        eager: Worker | None = None
+        eager: ArmProcesses | None = None
         for target in plan.exporters:
             # a target that took the worker down costs only itself
-            if eager is None or not eager.is_alive:
-                eager = stack.enter_context(
-                    Worker("phasewise.export.eager", environment=plan.environment, root=root, timeout_s=plan.budget.timeout_s)
-                )  # fmt: skip
+            if eager is None or not eager.is_alive():
+                eager = stack.enter_context(closing(ArmProcesses(launch)))
                 try:
-                    about = eager.ask(
-                        "open", plan=msgspec.to_builtins(plan), case=planned.case, root=str(root), scratch=str(scratch)
-                    )
-                except Refused as refused:
-                    return results + _same_for_all(plan, planned.case, refused.status, refused.message, results), about
+                    eager.open()
+                    (told,) = eager.apply("phasewise.export.eager:describe_module", Described, folder=str(scratch))
+                except ProcessFailed as died:
+                    status, reason = describe_failure(died.failure, root)
+                    return results + _same_for_all(plan, planned.case, status, reason, results), about
+                about = told.module
+            if about is None:
+                missing = "the program has no module"
+                return _same_for_all(plan, planned.case, ExportStatus.SKIPPED, missing), None
             case = Case(plan=plan, name=planned.case, root=root, scratch=scratch, about=about, eager=eager)
             results.append(export_target(case, target, folder / target))
         if any(result.files for result in results):
@@ -110,10 +113,10 @@ def _same_for_all(
     ]
 
 
-def _signature(case: str, about: dict[str, Any]) -> dict[str, str]:
+def _signature(case: str, about: About) -> dict[str, str]:
     """`<case>/inputs/<name>` and `<case>/outputs/<name>` -> "float32[4, 8]"; sizes that vary are `*`."""
     return {
         f"{case}/{side}/{item['name']}": f"{item['dtype']}[{item['shape']}]"
-        for side in ("inputs", "outputs")
-        for item in about.get(side, ())
+        for side, items in (("inputs", about.inputs), ("outputs", about.outputs))
+        for item in items
     }

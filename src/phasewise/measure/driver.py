@@ -8,15 +8,7 @@ from typing import Any, Protocol
 
 from phasewise.records.base import Scalar
 from phasewise.workers.arm import Delivered
-
-
-@dataclass(frozen=True, kw_only=True)
-class Warmed:
-    """An arm that is ready: steps it took, seconds of one, and steps of a block."""
-
-    warmup_steps: int
-    step_s: float
-    block_steps: int
+from phasewise.workers.warmup import Warmed
 
 
 class ArmDriver(Protocol):

@@ -10,9 +10,9 @@ from typing import Any
 from phasewise.measure.driver import ArmDriver
 from phasewise.measure.inspection import sync_ring
 from phasewise.measure.sampling import Sampling, take_failure
-from phasewise.measure.warmup import warm_up
 from phasewise.records.verdict import Failure
 from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.warmup import warm_up
 
 
 def open_set(sampling: Sampling) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from phasewise.measure.driver import ArmDriver, Entrant, Warmed
-from phasewise.measure.warmup import warm_up
+from phasewise.measure.driver import ArmDriver, Entrant
 from phasewise.records.plan import Budget
 from phasewise.workers.arm import Delivered
+from phasewise.workers.warmup import Warmed, warm_up
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ from phasewise.measure.driver import ArmDriver
 from phasewise.measure.inspection import draw_start, finish_inspections, inspect_block, refresh_ring
 from phasewise.measure.log import ArmLog
 from phasewise.measure.sampling import Sampling, take_failure
-from phasewise.measure.warmup import settling_steps
 from phasewise.records.measure import Round, Sample, Window
 from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.warmup import settling_steps
 
 # single steps take about this long together: 200 of them give a 99th percentile two samples beyond it
 SINGLES_S = 2.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from phasewise.judge.case import Judge
-from phasewise.measure.driver import ArmDriver, Entrant, Warmed
+from phasewise.measure.driver import ArmDriver, Entrant
 from phasewise.measure.log import ArmLog
 from phasewise.measure.neighbours import Neighbours
 from phasewise.measure.processes import Processes
@@ -18,6 +18,7 @@ from phasewise.records.measure import CaseMeasurement, Inspection, Refresh, Roun
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.failure import is_kill
+from phasewise.workers.warmup import Warmed
 
 
 class Watcher(Protocol):

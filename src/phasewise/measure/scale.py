@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 
 from phasewise.measure.sampling import Tools
-from phasewise.measure.warmup import Warmed, settling_steps, warm_up
 from phasewise.model.linear import is_same_work
 from phasewise.records.measure import Arm, CaseMeasurement, ScalePoint
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.stats import yuen_interval
 from phasewise.workers.arm import ArmProcesses, launch_case
 from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.warmup import Warmed, settling_steps, warm_up
 
 # turns of one block at each shape, at least and at most, as far as they fit into the seconds of the budget; of five the trimmed mean
 # keeps three, and three of a shared host agree by chance

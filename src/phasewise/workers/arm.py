@@ -38,7 +38,7 @@ class Delivered(msgspec.Struct, frozen=True):
 class Launch:
     """What a worker opens, and the processes that it takes."""
 
-    # the arguments of `open`: a plan and a case, or a function
+    # the arguments of `open_bench`
     opening: Mapping[str, Any]
     # where the batches lie in the first file, as it is when the program is built; None: it makes its own
     ring: Callable[[], Any] | None = None
@@ -58,14 +58,28 @@ def launch_case(
     root: Path,
     *,
     shape: Mapping[str, Any] | None = None,
+    make: str = "phasewise.bench.stepper:bench_case",
     ring: Callable[[], Any] | None = None,
     files: Sequence[tuple[int, ...]] = (),
 ) -> Launch:
-    """A variant in one case, at another shape if one is given, on batches of its own or on those of a judge."""
+    """A variant in one case, at another shape if one is given, on batches of its own or on those of a judge; `make` gives its bench."""
+    planned = plan.case(case)
     return Launch(
         ring=ring,
         files=files,
-        opening={"plan": msgspec.to_builtins(plan), "case": case, "root": str(root), "shape": shape and dict(shape)},
+        opening={
+            "make": make,
+            "arguments": {
+                "plan": msgspec.to_builtins(plan),
+                "case": case,
+                "root": str(root),
+                "shape": shape and dict(shape),
+            },
+            "device": plan.device,
+            "memory_bytes": planned.memory_limit_bytes,
+            "weak": planned.scaling == "weak",
+            "cold": planned.cache == "cold",
+        },
         environment=plan.environment,
         ranks=plan.ranks,
         fresh=plan.budget.max_sets > 1,
@@ -87,9 +101,8 @@ def launch_function(
     """A function that is one step; `setup(**arguments)` gives what it is called with."""
     return Launch(
         opening={
-            "target": target,
-            "setup": setup,
-            "arguments": dict(arguments or {}),
+            "make": "phasewise.bench.stepper:bench_function",
+            "arguments": {"target": target, "setup": setup, "arguments": dict(arguments or {}), "device": device},
             "device": device,
             "memory_bytes": memory_bytes,
         },
@@ -112,6 +125,9 @@ class ArmProcesses:
             process.send("import")
         self._ready = False
         self._opened: dict[str, Any] | None = None
+
+    def is_alive(self) -> bool:
+        return not any(process.is_dead() for process in self._processes)
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -213,4 +229,5 @@ class ArmProcesses:
     def _ask(self, command: str, **arguments: Any) -> list[Any]:
         for process in self._processes:
             process.send(command, **arguments)
-        return receive_all(self._processes, command, self._launch.timeout_s)
+        what = arguments["function"].rpartition(":")[2] if command == "apply" else command
+        return receive_all(self._processes, what, self._launch.timeout_s)

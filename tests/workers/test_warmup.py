@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import chain, repeat
 
 from measure.fakes import Clock, FakeArm
-from phasewise.measure.warmup import settling_steps, warm_up
 from phasewise.records.plan import Budget
+from phasewise.workers.warmup import settling_steps, warm_up
 
 
 def test_a_program_that_gets_faster_is_stepped_until_it_is_stable() -> None:
