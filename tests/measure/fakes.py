@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from phasewise.measure.driver import ArmDriver, Entrant
+from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import Neighbours
+from phasewise.measure.processes import Processes
 from phasewise.measure.sampling import Tools
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.arm import Delivered
@@ -166,12 +167,25 @@ def tools(clock: Clock, seed: int = 0) -> Tools:
     return Tools(watch=Quiet(), now=clock.now, seed=seed)
 
 
+@dataclass(frozen=True)
+class FakeLaunch:
+    """Stands in for what a process is started from."""
+
+    clock: Clock
+    arm: str
+    fake: Mapping[str, Any]
+
+
+def start_fake(launch: FakeLaunch) -> FakeArm:
+    """Start what was planned."""
+    return FakeArm(launch.clock, launch.arm, **launch.fake)
+
+
 def entrant(clock: Clock, arm: str, *, entry: dict[str, Any] | None = None, **fake: Any) -> Entrant:
     """An arm of a fake; `entry` are fields of the entrant."""
-    return Entrant(arm=arm, variant=f"v-{arm}", start=lambda: FakeArm(clock, arm, **fake), **(entry or {}))
+    return Entrant(arm=arm, variant=f"v-{arm}", launches=(FakeLaunch(clock, arm, fake),), **(entry or {}))
 
 
-def in_turn(drivers: Iterable[ArmDriver]) -> Callable[[], ArmDriver]:
-    """A `start` that gives one driver after the other."""
-    waiting: Iterator[ArmDriver] = iter(drivers)
-    return lambda: next(waiting)
+def plan_fakes(*entrants: Entrant) -> Processes:
+    """Their processes, none of which is started yet."""
+    return Processes({entrant.arm: entrant for entrant in entrants}, start_fake)

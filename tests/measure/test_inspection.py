@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from fakes import Clock, entrant, tools
+from fakes import Clock, entrant, plan_fakes, tools
 from msgspec.structs import replace as change
 
 from phasewise.measure.sampler import sample_case
@@ -71,7 +71,7 @@ class FakeJudge:
 def run(judge: FakeJudge, **fake: Any) -> CaseMeasurement:
     clock = Clock()
     arms = [entrant(clock, "parent", step_s=2e-3, **fake), entrant(clock, "variant", **fake)]
-    return sample_case("case", arms, PAIR, change(BUDGET, max_sets=3), tools(clock), judge=judge)
+    return sample_case("case", plan_fakes(*arms), PAIR, change(BUDGET, max_sets=3), tools(clock), judge=judge)
 
 
 def count_in_sets(case: CaseMeasurement) -> Counter[tuple[str, int]]:

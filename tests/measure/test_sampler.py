@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as change
 
-from measure.fakes import Clock, Quiet, entrant, tools
+from measure.fakes import Clock, Quiet, entrant, plan_fakes, tools
 from phasewise.measure.neighbours import Neighbours
 from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.model.ratios import estimate_speedup, paired_log_ratios, step_times
@@ -30,7 +30,7 @@ def run(
     pairs: list[tuple[str, str]] = PAIR,
     ahead: bool = False,
 ) -> CaseMeasurement:
-    return sample_case("case", entrants, pairs, budget, tools(clock), ahead=ahead)
+    return sample_case("case", plan_fakes(*entrants), pairs, budget, tools(clock), ahead=ahead)
 
 
 def arms_of(case: CaseMeasurement) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_where_all_fit_the_sets_to_come_are_built_with_the_first_and_what_is_rec
     fresh = {"fresh_caches": True}
     arms = [entrant(clock, "parent", luck=0.01), entrant(clock, "variant", luck=0.01, entry=fresh)]
     budget = change(BUDGET, max_sets=3)
-    case = sample_case("case", arms, PAIR, budget, replace(tools(clock), watch=Known()), ahead=True)
+    case = sample_case("case", plan_fakes(*arms), PAIR, budget, replace(tools(clock), watch=Known()), ahead=True)
     assert len({taken.process_set for taken in case.rounds}) == 3 and clock.started == 6 and not clock.alive
     opened = [(arm, number) for arm, call, number in clock.calls if call == "open"]
     calls = [call for _, call, _ in clock.calls]
@@ -245,7 +245,7 @@ def test_a_comparison_ends_with_a_process_that_was_killed_and_is_made_again() ->
         tries.append(number)
         killed = {"fails_in": "block", "fails_at": 20, "reason": Reason.KILLED} if number == 0 else {}
         arms = entrant(clock, "parent", step_s=2e-3), entrant(clock, "variant", **killed)
-        return sample_case("case", arms, PAIR, BUDGET, tools(clock), ends_if_killed=True)
+        return sample_case("case", plan_fakes(*arms), PAIR, BUDGET, tools(clock), ends_if_killed=True)
 
     case = repeat_if_killed(measure, was_killed)
     assert tries == [0, 1] and not clock.alive
@@ -262,7 +262,7 @@ def test_one_that_is_killed_each_time_is_told_and_the_others_go_on() -> None:
         tries.append(number)
         killed = entrant(clock, "baseline", fails_in="block", reason=Reason.KILLED)
         arms = killed, entrant(clock, "parent", step_s=2e-3), entrant(clock, "variant")
-        found = sample_case("case", arms, PAIR, BUDGET, tools(clock), ends_if_killed=number + 1 < TRIES)
+        found = sample_case("case", plan_fakes(*arms), PAIR, BUDGET, tools(clock), ends_if_killed=number + 1 < TRIES)
         assert number + 1 == TRIES or found.stopped == "failed"
         return found
 

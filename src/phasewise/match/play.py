@@ -19,6 +19,7 @@ from phasewise.match.verdict import Judgement, judge_times, refuse_at_gate
 from phasewise.measure.compare import name_function
 from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
+from phasewise.measure.processes import Processes
 from phasewise.measure.sampler import sample_case
 from phasewise.measure.sampling import Tools
 from phasewise.model.workload import DEFAULT_TIERS
@@ -27,7 +28,6 @@ from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, Variant
 from phasewise.records.validate import CaseValidation, Outcome
 from phasewise.records.verdict import Failure, Reason
 from phasewise.validate.case import validate_case
-from phasewise.workers.arm import ArmProcesses, Launch
 from phasewise.workers.isolated import run_isolated
 
 FUNCTIONS = "phasewise.match.functions"
@@ -177,17 +177,16 @@ def _time(plans: dict[str, VariantPlan], own: CaseValidation, root: Path, progre
     judge = Judge(plans[CANDIDATE], CASE, root, dict.fromkeys(ARMS, 1))
     try:
         judge.open(own)
-        entrants = [_enter(arm, side, judge.launch(arm, plans[side])) for arm, side in ARMS.items()]
+        entrants = {
+            arm: Entrant(arm=arm, variant=side, launches=(judge.launch(arm, plans[side]),))
+            for arm, side in ARMS.items()
+        }
         tools = Tools(watch=watch_machine(plans[BASE].device))
-        return sample_case(CASE, entrants, [("parent", "variant")], plans[BASE].budget, tools, judge=judge)
+        return sample_case(CASE, Processes(entrants), [("parent", "variant")], plans[BASE].budget, tools, judge=judge)
     except JudgeFailed as died:
         raise UserError(f"judge: the base can't be run ({died.failure.message})") from died
     finally:
         judge.close()
-
-
-def _enter(arm: str, side: str, launch: Launch) -> Entrant:
-    return Entrant(arm=arm, variant=side, start=lambda: ArmProcesses(launch))
 
 
 def _check_names(gate: CaseValidation, target: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
+from phasewise.measure.processes import Processes
 from phasewise.measure.progress import Progress, Silent
 from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.measure.sampling import Tools
@@ -21,7 +22,7 @@ from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Reason
 from phasewise.stats import RatioEstimate, p50
-from phasewise.workers.arm import ArmProcesses, Launch, launch_function
+from phasewise.workers.arm import launch_function
 from phasewise.workers.failure import TRIES, repeat_if_killed
 
 Function = str | Callable[..., Any]
@@ -95,8 +96,9 @@ def compare(
         raise UserError(f"compare: {len(functions)} function given; give two or more, the first is compared with")
     budget = Budget() if budget is None else budget
     prepare = "" if setup is None else name_function(setup)
-    targets = {
-        name: launch_function(
+    entrants = {}
+    for name, function in functions.items():
+        launch = launch_function(
             name_function(function),
             setup=prepare,
             arguments=arguments,
@@ -104,14 +106,13 @@ def compare(
             environment={"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
             timeout_s=budget.timeout_s,
         )
-        for name, function in functions.items()
-    }
+        entrants[name] = Entrant(arm=name, variant=name, launches=(launch,))
     reference, *others = functions
 
     def measure(number: int) -> CaseMeasurement:
         return sample_case(
             "compare",
-            [Entrant(arm=name, variant=name, start=_starter(target)) for name, target in targets.items()],
+            Processes(entrants),
             [(reference, other) for other in others],
             budget,
             Tools(watch=watch_machine(device), progress=progress or Silent()),
@@ -156,7 +157,3 @@ def format_seconds(seconds: float) -> str:
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
-
-
-def _starter(launch: Launch) -> Callable[[], ArmProcesses]:
-    return lambda: ArmProcesses(launch)

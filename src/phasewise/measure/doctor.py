@@ -170,9 +170,10 @@ def describe_doctor(found: Doctor) -> str:
 
 
 def _compare(parent: Pool, variant: Pool, budget: Budget, rng: random.Random, tools: Tools) -> Repeat:
-    entrants, sets = draw_pair(parent, variant, rng)
+    processes = draw_pair(parent, variant, rng)
+    sets = min(map(len, processes.waiting.values()))
     assert sets >= budget.max_sets, "the pool is large enough for every set"
-    measured = sample_case("doctor", entrants, [("parent", "variant")], budget, tools)
+    measured = sample_case("doctor", processes, [("parent", "variant")], budget, tools)
     for arm in measured.arms:
         if arm.failure is not None:
             raise ProcessFailed(arm.failure)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from phasewise.records.base import Scalar
-from phasewise.workers.arm import Delivered
+from phasewise.workers.arm import Delivered, Launch
 from phasewise.workers.warmup import Warmed
 
 
@@ -63,8 +63,9 @@ class Entrant:
 
     arm: str
     variant: str
-    start: Callable[[], ArmDriver]
-    # the first process that `start` gives has empty compile caches
+    # its process in each set; the last is that of all sets after it
+    launches: Sequence[Launch] = ()
+    # the process of the first set has empty compile caches
     fresh_caches: bool = False
     switches: Mapping[str, Scalar] = field(default_factory=dict)
     ranks: int = 1
@@ -75,5 +76,5 @@ class Entrant:
     # percentiles of single steps, placing
     singles: bool = False
     energy: bool = False
-    # processes that were warmed up before and are only borrowed; None where `start` starts fresh ones
+    # where its processes were warmed up before
     warmed: Warmed | None = None

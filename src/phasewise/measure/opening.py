@@ -31,7 +31,8 @@ def open_set(sampling: Sampling) -> None:
     sampling.rng.shuffle(arms)
     for arm in arms:
         # imports of all overlap; nothing is timed now
-        sampling.start(arm, sets=sampling.budget.min_sets - sampling.process_set)
+        number = sampling.process_set
+        sampling.processes.start(arm, number, sampling.budget.min_sets - number)
     built: list[str] = []
     for group in _group(sampling, arms):
         others = sampling.ahead or any(arm in sampling.drivers for arm in built) or len(group) > 1

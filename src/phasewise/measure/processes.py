@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from phasewise.measure.driver import ArmDriver, Entrant
+from phasewise.workers.arm import ArmProcesses, Launch
 from phasewise.workers.failure import ProcessFailed
 
 # of one arm at a time: each takes as much memory as torch does
@@ -17,10 +18,15 @@ AHEAD = 3
 
 @dataclass
 class Processes:
-    """By arm. Imports take longer than rounds, so the processes of all sets that are sure to come do theirs together."""
+    """By arm, as they are planned. Imports take longer than rounds, so the processes of all sets that are sure to come do theirs together."""
 
+    entrants: Mapping[str, Entrant]
+    start_one: Callable[[Launch], ArmDriver] = ArmProcesses
+    # they are warm, and live on after the comparison
+    lent: bool = False
     running: dict[str, ArmDriver] = field(default_factory=dict)
-    waiting: dict[str, list[ArmDriver]] = field(default_factory=dict)
+    # of the sets to come, by number
+    waiting: dict[str, dict[int, ArmDriver]] = field(default_factory=dict)
     # whether those that wait have built
     built: bool = False
 
@@ -34,25 +40,35 @@ class Processes:
         """Whether the next set of `arms` has been built already."""
         return self.built and all(self.waiting.get(arm) for arm in arms)
 
-    def start(self, arm: str, entrant: Entrant, sets: int) -> None:
-        """Begin the next process of `arm`, and with it those of the sets to come: of `sets` in all, so many as import at a time."""
-        waiting = self.waiting.setdefault(arm, [])
-        at_once = 1 if _starts_alone(entrant) else max(1, min(sets, AHEAD))
-        waiting += [entrant.start() for _ in range(at_once - len(waiting))]
-        self.running[arm] = waiting.pop(0)
+    def start(self, arm: str, number: int, sets: int) -> None:
+        """Begin the process of `arm` in set `number`, and with it those of the sets to come: of `sets` in all, so many as import at a time."""
+        at_once = 1 if self.starts_alone(arm) else max(1, min(sets, AHEAD))
+        self.start_waiting(arm, range(number, number + at_once))
+        self.running[arm] = self.waiting[arm].pop(number)
+
+    def start_waiting(self, arm: str, numbers: Iterable[int]) -> None:
+        """Begin the processes of `arm` in these sets, where they don't wait already."""
+        waiting, launches = self.waiting.setdefault(arm, {}), self.entrants[arm].launches
+        for number in numbers:
+            if number not in waiting:
+                waiting[number] = self.start_one(launches[min(number, len(launches) - 1)])
+
+    def starts_alone(self, arm: str) -> bool:
+        """A group holds a port, and what is lent needs no start."""
+        return self.lent or self.entrants[arm].ranks > 1
 
     def wait(self) -> None:
-        """Until the processes of the sets to come have imported; one that could not is started again in its turn."""
+        """Until the processes of the sets to come have imported; one that could not is started again when its set comes."""
         for arm, waiting in self.waiting.items():
-            self.waiting[arm] = [driver for driver in waiting if _could(driver.wait)]
+            self.waiting[arm] = {number: driver for number, driver in waiting.items() if _could(driver.wait)}
 
     @property
     def to_come(self) -> list[ArmDriver]:
         """Those of the sets to come."""
-        return [driver for waiting in self.waiting.values() for driver in waiting]
+        return [driver for waiting in self.waiting.values() for driver in waiting.values()]
 
     def open_waiting(self, *, beside: int = 0) -> None:
-        """Build those of the sets to come, all at once and beside others; one that could not is started again in its turn."""
+        """Build those of the sets to come, all at once and beside others; one that could not is started again when its set comes."""
         self.built = True
         drivers = self.to_come
         if not drivers:
@@ -62,59 +78,48 @@ class Processes:
         with ThreadPoolExecutor(len(drivers)) as pool:
             opened = dict(zip(map(id, drivers), pool.map(_could, acts), strict=True))
         for arm, waiting in self.waiting.items():
-            self.waiting[arm] = [driver for driver in waiting if opened[id(driver)]]
+            self.waiting[arm] = {number: driver for number, driver in waiting.items() if opened[id(driver)]}
 
     def leave(self, arms: Iterable[str]) -> None:
         """End all processes of `arms`."""
         arms = tuple(arms)
         leaving = [self.running.pop(arm) for arm in arms if arm in self.running]
-        _close([*leaving, *(driver for arm in arms for driver in self.waiting.pop(arm, []))])
+        self._close([*leaving, *(driver for arm in arms for driver in self.waiting.pop(arm, {}).values())])
 
     def close(self) -> None:
         """End the processes of this set."""
-        _close(list(self.running.values()))
+        self._close(list(self.running.values()))
         self.running.clear()
+
+    def _close(self, drivers: Sequence[ArmDriver]) -> None:
+        """At the same time: to leave a device takes a while."""
+        if drivers and not self.lent:
+            with ThreadPoolExecutor(len(drivers)) as pool:
+                list(pool.map(lambda driver: driver.close(), drivers))
 
 
 @contextmanager
-def start_ahead(
-    comparisons: Mapping[str, Sequence[Entrant]], sets: int, most: int
-) -> Iterator[dict[str, list[Entrant]]]:
-    """The same entrants, with processes of `sets` sets that have imported already: those of the first comparisons, `most` in all.
+def start_ahead(comparisons: Iterable[Processes], sets: int, most: int) -> Iterator[None]:
+    """Have the first comparisons start the processes of `sets` sets and import, `most` in all; end at last what was not wanted.
 
     The imports of one comparison then wait for none of another, and none of them runs while something is timed.
     """
-    stocks: list[list[ArmDriver]] = []
-
-    def stock(entrants: Sequence[Entrant]) -> list[Entrant]:
-        started = sum(map(len, stocks))
-        counts = [0 if _starts_alone(entrant) else sets for entrant in entrants]
-        if started + sum(counts) > most:
-            # a part of them would only make the others wait
-            return list(entrants)
-        own: list[list[ArmDriver]] = [[] for _ in entrants]
-        stocks.extend(own)
-        for drivers, entrant, count in zip(own, entrants, counts, strict=True):
-            for _ in range(count):
-                drivers.append(entrant.start())
-        return [replace(entrant, start=_draw(drivers, entrant)) for entrant, drivers in zip(entrants, own, strict=True)]
-
+    comparisons = tuple(comparisons)
+    started = 0
     try:
-        ahead = {name: stock(entrants) for name, entrants in comparisons.items()}
-        for drivers in stocks:
-            drivers[:] = [driver for driver in drivers if _could(driver.wait)]
-        yield ahead
+        for processes in comparisons:
+            arms = [arm for arm in processes.entrants if not processes.starts_alone(arm)]
+            # a part of them would only make the others wait
+            if started + sets * len(arms) <= most:
+                started += sets * len(arms)
+                for arm in arms:
+                    processes.start_waiting(arm, range(sets))
+        for processes in comparisons:
+            processes.wait()
+        yield
     finally:
-        _close([driver for drivers in stocks for driver in drivers])
-
-
-def _starts_alone(entrant: Entrant) -> bool:
-    """A group holds a port, and what is borrowed needs no start."""
-    return entrant.ranks > 1 or entrant.warmed is not None
-
-
-def _draw(stock: list[ArmDriver], entrant: Entrant) -> Callable[[], ArmDriver]:
-    return lambda: stock.pop(0) if stock else entrant.start()
+        for processes in comparisons:
+            processes.leave(processes.entrants)
 
 
 def _could(act: Callable[[], object]) -> bool:
@@ -124,10 +129,3 @@ def _could(act: Callable[[], object]) -> bool:
     except ProcessFailed:
         return False
     return True
-
-
-def _close(drivers: list[ArmDriver]) -> None:
-    """End them at the same time: to leave a device takes a while."""
-    if drivers:
-        with ThreadPoolExecutor(len(drivers)) as pool:
-            list(pool.map(lambda driver: driver.close(), drivers))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from phasewise.judge.case import Judge
-from phasewise.measure.driver import Entrant
 from phasewise.measure.drops import mark_drops
 from phasewise.measure.opening import is_slow, open_set, prepare_arms
+from phasewise.measure.processes import Processes
 from phasewise.measure.rounds import add_round, ask_the_rest, close_last, close_set, run_block, run_round
 from phasewise.measure.sampling import NotTogether, Sampling, Tools, begin_sampling
 from phasewise.model.ratios import ALONE, SLOW, paired_log_ratios, stop_rules
@@ -38,7 +38,7 @@ class Rules:
 
 def sample_case(
     case: str,
-    entrants: Sequence[Entrant],
+    processes: Processes,
     pairs: Sequence[Pair],
     budget: Budget,
     tools: Tools,
@@ -47,12 +47,12 @@ def sample_case(
     judge: Judge | None = None,
     ends_if_killed: bool = False,
 ) -> CaseMeasurement:
-    """Measure all `entrants` in the same rounds until the ratio of each of `pairs` (slower, faster) is precise.
+    """Measure the arms of `processes`, and end these, in the same rounds until the ratio of each of `pairs` (slower, faster) is precise.
 
     An arm that fails is out, with its failure on record; the others go on. Without a pair left the rest are timed alone.
     With `ahead`, the processes of all sets fit on the device at once. `judge`, which is open, judges what is timed. `ends_if_killed`: one that was killed ends it for all.
     """
-    sampling = begin_sampling(case, entrants, budget, tools, ahead=ahead, judge=judge, ends_if_killed=ends_if_killed)
+    sampling = begin_sampling(case, processes, budget, tools, ahead=ahead, judge=judge, ends_if_killed=ends_if_killed)
     began = tools.now()
     try:
         stopped = _sample(sampling, pairs)
@@ -140,7 +140,7 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
     blocks: dict[str, list[Sample]] = {}
     for arm in arms:
         log = sampling.logs[arm]
-        sampling.start(arm)
+        sampling.processes.start(arm, sampling.process_set, 1)
         prepare_arms(sampling, [arm], with_others=False)
         if arm not in sampling.drivers:
             continue

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from phasewise.judge.case import Judge
-from phasewise.measure.driver import ArmDriver, Entrant
+from phasewise.measure.driver import ArmDriver
 from phasewise.measure.log import ArmLog
 from phasewise.measure.neighbours import Neighbours
 from phasewise.measure.processes import Processes
@@ -50,6 +50,7 @@ class Sampling:
     budget: Budget
     tools: Tools
     rng: random.Random
+    processes: Processes
     together: bool
     # the processes of all sets fit on the device at once
     ahead: bool = False
@@ -61,7 +62,6 @@ class Sampling:
     # over as soon as a process was killed from outside: it will be made again
     ends_if_killed: bool = False
     rounds: list[Round] = field(default_factory=list)
-    processes: Processes = field(default_factory=Processes)
     # of the newest process set; -1 before the first
     process_set: int = -1
     order: list[str] = field(default_factory=list)
@@ -109,10 +109,6 @@ class Sampling:
             stopped=stopped,
         )
 
-    def start(self, arm: str, sets: int = 1) -> None:
-        """Begin the next process of `arm`, and with it those of the sets to come: `sets` in all."""
-        self.processes.start(arm, self.logs[arm].entrant, sets)
-
     def fail(self, arm: str, failure: Failure) -> None:
         """Take `arm` out for good; the others go on."""
         self.logs[arm].failure = failure
@@ -121,7 +117,7 @@ class Sampling:
 
 def begin_sampling(
     case: str,
-    entrants: Sequence[Entrant],
+    processes: Processes,
     budget: Budget,
     tools: Tools,
     *,
@@ -129,14 +125,15 @@ def begin_sampling(
     judge: Judge | None = None,
     ends_if_killed: bool = False,
 ) -> Sampling:
-    """Nothing is started yet. Two process groups never live at once."""
-    groups = sum(entrant.ranks > 1 for entrant in entrants)
+    """Two process groups never live at once."""
+    groups = sum(entrant.ranks > 1 for entrant in processes.entrants.values())
     return Sampling(
         case=case,
-        logs={entrant.arm: ArmLog(entrant) for entrant in entrants},
+        logs={arm: ArmLog(entrant) for arm, entrant in processes.entrants.items()},
         budget=budget,
         tools=tools,
         rng=random.Random(tools.seed),
+        processes=processes,
         together=groups < 2,
         ahead=ahead and not groups,
         judge=judge,

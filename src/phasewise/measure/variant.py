@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from itertools import chain, repeat
 from pathlib import Path
 
 import msgspec
@@ -27,7 +26,7 @@ from phasewise.measure.arms import (
 )
 from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
-from phasewise.measure.processes import start_ahead
+from phasewise.measure.processes import Processes, start_ahead
 from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.measure.sampling import Tools
@@ -39,7 +38,6 @@ from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.store import digest
-from phasewise.workers.arm import ArmProcesses
 from phasewise.workers.failure import TRIES, repeat_if_killed
 
 # processes that import before anything is timed
@@ -79,23 +77,24 @@ def measure_variant(
     }
     with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches, ExitStack() as stack:
 
-        def make_entrants(case: PlannedCase, number: int) -> tuple[Judge, list[Entrant]]:
+        def plan_case(case: PlannedCase, number: int) -> tuple[Judge, Processes]:
             chosen = arms[case.case]
             judge = Judge(plan, case.case, root, {arm.arm: arm.plan.ranks for arm in chosen})
             stack.callback(judge.close)
             # each try compiles into empty caches
             folder = Path(caches) / f"{case.case}-{number}"
-            return judge, [make_entrant(arm, case, judge, budget_from=plan, caches=folder) for arm in chosen]
+            entrants = [make_entrant(arm, case, judge, budget_from=plan, caches=folder) for arm in chosen]
+            return judge, Processes({entrant.arm: entrant for entrant in entrants})
 
-        first = {case.case: make_entrants(case, 0) for case in plan.cases if case.case in arms}
-        comparisons = {name: entrants for name, (_, entrants) in first.items()}
-        started = stack.enter_context(start_ahead(comparisons, sets, AHEAD_A_CORE * count_cores()))
+        first = {case.case: plan_case(case, 0) for case in plan.cases if case.case in arms}
+        comparisons = [processes for _, processes in first.values()]
+        stack.enter_context(start_ahead(comparisons, sets, AHEAD_A_CORE * count_cores()))
 
         def measure(case: PlannedCase, number: int) -> CaseMeasurement:
             judge: Judge | None = None
-            entrants: Sequence[Entrant] = ()
+            processes = Processes({})
             if case.case in arms:
-                judge, entrants = make_entrants(case, number) if number else (first[case.case][0], started[case.case])
+                judge, processes = plan_case(case, number) if number else first[case.case]
             try:
                 if judge is not None:
                     judge.open(_find_baseline_errors(case, plans, validations))
@@ -103,7 +102,7 @@ def measure_variant(
                     plan,
                     case,
                     refused[case.case],
-                    entrants,
+                    processes,
                     judge,
                     root,
                     progress,
@@ -150,7 +149,7 @@ def _measure_case(
     plan: VariantPlan,
     case: PlannedCase,
     refused: Failure | None,
-    entrants: Sequence[Entrant],
+    processes: Processes,
     judge: Judge | None,
     root: Path,
     progress: Progress,
@@ -171,9 +170,9 @@ def _measure_case(
     if case.baseline_at:
         smaller = "the baseline is measured at smaller shapes only; an A/A control would take too long"
         return CaseMeasurement(case=case.case, arms=(), skipped=Failure(reason=Reason.OVER_BUDGET, message=smaller))
-    pairs = [("parent", "variant")] if any(entrant.arm == "parent" for entrant in entrants) else []
+    pairs = [("parent", "variant")] if "parent" in processes.entrants else []
     found = sample_case(
-        case.case, entrants, pairs, plan.budget, tools, ahead=ahead, judge=judge, ends_if_killed=ends_if_killed
+        case.case, processes, pairs, plan.budget, tools, ahead=ahead, judge=judge, ends_if_killed=ends_if_killed
     )
     if plan.kind is Kind.CONTROL and any(_is_spared(arm, found) for arm in found.arms):
         return CaseMeasurement(case=case.case, arms=(), seconds=found.seconds, skipped=too_slow_to_repeat(plan))
@@ -191,12 +190,11 @@ def make_entrant(chosen: Chosen, case: PlannedCase, judge: Judge, *, budget_from
     planned = plan.case(case.case)
     target = judge.launch(chosen.arm, plan)
     fresh = chosen.arm == "variant" and not control
-    first = replace(target, environment={**target.environment, **empty_caches(caches)}) if fresh else target
-    targets = chain((first,), repeat(target))
+    first = replace(target, environment={**target.environment, **empty_caches(caches)})
     return Entrant(
         arm=chosen.arm,
         variant=plan.variant,
-        start=lambda: ArmProcesses(next(targets)),
+        launches=(first, target) if fresh else (target,),
         fresh_caches=fresh,
         switches=planned.switches or plan.switches,
         ranks=plan.ranks,
