@@ -209,13 +209,10 @@ def _profile(job: Job) -> Profile:
     from phasewise.profile import profile_variant
 
     plan, machine = job.plan, job.run.machine
-    share: Callable[[], contextlib.AbstractContextManager[Path | None]] = partial(share_machine, plan.device)
+    share: Callable[[], contextlib.AbstractContextManager[None]] = partial(share_machine, plan.device)
     hold: Callable[[], contextlib.AbstractContextManager[None]] = partial(lock_machine, plan.device)
     if job.scratch is not None:
-        turn = job.scratch / "turn"
-        turn.touch()
-        share = partial(contextlib.nullcontext, turn if machine.kind == "cuda" else None)
-        hold = contextlib.nullcontext
+        share = hold = contextlib.nullcontext
     return profile_variant(
         plan, job.run[job.subject].validation, machine=machine, root=job.layout.root, captures=job.captures, commit=job.commit,
         share=share, hold=hold,

@@ -15,13 +15,12 @@ from phasewise.cli import commands, keep_bytecode
 from phasewise.cli.budget import DEADLINE, must_fit, parse_duration
 from phasewise.graph import lock_project
 from phasewise.model.layout import Layout
-from phasewise.profile.turn import take_turn
 from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement
 from phasewise.run import Run
 from phasewise.store import digest_of, write, write_bytes
 from phasewise.workers.isolated import run_isolated
-from phasewise.workers.lock import lock_machine, parse_gpus, share_machine
+from phasewise.workers.lock import lock_captures, lock_machine, parse_gpus, share_machine
 
 SUBCOMMANDS = {
     "analyse",
@@ -201,23 +200,23 @@ def test_validations_share_the_machine_and_no_measurement_runs_beside_them(tmp_p
         os.close(other)
 
 
-def test_profiles_share_the_machine_and_have_it_to_themselves_in_turns(tmp_path, monkeypatch):
+def test_profiles_share_the_machine_and_one_at_a_time_captures(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
-    with share_machine("h200") as turn, share_machine("h200") as other:
-        assert turn == other == tmp_path / "phasewise-h200.capture.lock"
-        # nothing is timed meanwhile, also between two turns
+    capture = tmp_path / "phasewise-h200.capture.lock"
+    with share_machine("h200"), share_machine("h200"):
+        # nothing is timed meanwhile, also between two captures
         with (tmp_path / "phasewise-h200.lock").open("rb") as machine, pytest.raises(BlockingIOError):
             fcntl.flock(machine, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with take_turn(turn), turn.open("rb") as file, pytest.raises(BlockingIOError):
+        with lock_captures("h200"), capture.open("rb") as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        # a gate runs beside gates, and in no one's turn
+        # a gate runs beside gates, and beside no capture
         gates = lock_machine("h200", shared=True), lock_machine("h200", shared=True)
-        with gates[0], gates[1], turn.open("rb") as file, pytest.raises(BlockingIOError):
+        with gates[0], gates[1], capture.open("rb") as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    with share_machine("cpu") as turn, (tmp_path / "phasewise-cpu.lock").open("rb") as machine:
-        assert turn is None
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(machine, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    cpu = share_machine("cpu"), lock_captures("cpu")
+    with cpu[0], cpu[1], (tmp_path / "phasewise-cpu.lock").open("rb") as machine, pytest.raises(BlockingIOError):
+        fcntl.flock(machine, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    assert not (tmp_path / "phasewise-cpu.capture.lock").exists()
 
 
 def test_jobs_of_a_pool_measure_each_on_a_gpu_of_its_own(tmp_path, monkeypatch):
@@ -225,7 +224,8 @@ def test_jobs_of_a_pool_measure_each_on_a_gpu_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASEWISE_GPUS", "0,3")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr(
-        "phasewise.workers.lock.name_gpus", lambda entries: {entry: f"GPU-{entry}" for entry in entries}
+        "phasewise.workers.lock.name_gpus",
+        lambda entries=None: {entry: f"GPU-{entry}" for entry in entries or [os.environ["CUDA_VISIBLE_DEVICES"]]},
     )
     # validations crowd on the last GPU, and leave the first to what is timed
     with lock_machine("h200", shared=True), lock_machine("h200", shared=True):

@@ -80,7 +80,7 @@ def fake_nsys(folder, importer_output):
 def test_an_importer_without_libdw_is_a_reason_with_the_cure(tmp_path, monkeypatch):
     nsys = fake_nsys(tmp_path, "error while loading shared libraries: libdw.so.1: cannot open shared object file")
     monkeypatch.setattr("phasewise.profile.nsight_systems.find_tool", lambda name: nsys)
-    capture, timeline = watch_system(tmp_path / "plan", "one", tmp_path, 5, tmp_path / "out.gz", {})
+    capture, timeline = watch_system(tmp_path / "plan", "one", tmp_path, 5, tmp_path / "out.gz", {}, "cpu")
     assert timeline is None
     assert "libdw" in capture.skipped
     assert "PHASEWISE_NSYS_LIBRARIES" in capture.cure
@@ -88,6 +88,6 @@ def test_an_importer_without_libdw_is_a_reason_with_the_cure(tmp_path, monkeypat
 
 def test_a_tool_that_does_not_run_is_a_reason_and_no_exception(tmp_path, monkeypatch):
     monkeypatch.setattr("phasewise.profile.nsight_systems.find_tool", lambda name: tmp_path / "nowhere")
-    capture, timeline = watch_system(tmp_path / "plan", "one", tmp_path, 5, tmp_path / "out.gz", {})
+    capture, timeline = watch_system(tmp_path / "plan", "one", tmp_path, 5, tmp_path / "out.gz", {}, "cpu")
     assert timeline is None
     assert "cannot be started" in capture.skipped

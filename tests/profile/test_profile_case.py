@@ -1,15 +1,16 @@
 """A real capture on the CPU, read to the end."""
 
-import fcntl
 import gzip
 import json
 import re
 import socket
+from contextlib import contextmanager
 
 import pytest
 import torch
 from toy import toy_machine, toy_plan, write_toy
 
+from phasewise.profile.capture import open_profiled
 from phasewise.profile.case import eager_twin, profile_case
 from phasewise.profile.opinion import ask_second_opinion
 from phasewise.profile.timeline import frame_steps, summarise
@@ -24,9 +25,7 @@ PARTS = ("kernel_s", "launch_gap_s", "sync_wait_s", "copy_s", "communication_s",
 def captured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("captured")
     write_toy(folder)
-    # beside other cases it takes its turns, alone it needs none
-    (folder / "turn").touch()
-    rest = {"root": folder, "captures": folder / "captures", "machine": toy_machine(), "turn": folder / "turn"}
+    rest = {"root": folder, "captures": folder / "captures", "machine": toy_machine()}
     return folder, profile_case(toy_plan(folder), "one", **rest)
 
 
@@ -135,21 +134,29 @@ def test_a_step_too_long_for_a_trace_is_refused_with_the_cure(tmp_path, monkeypa
 
 def test_a_trace_is_written_while_other_cases_may_have_the_device(tmp_path, monkeypatch):
     write_toy(tmp_path)
-    turn, free = tmp_path / "turn", []
-    turn.touch()
+    held, seen = [], []
     write = torch.profiler.profile.export_chrome_trace
 
+    @contextmanager
+    def lock(device):
+        held.append(device)
+        yield
+        held.remove(device)
+
     def look(self, path):
-        with turn.open("w") as file:
-            # raises where someone has the turn
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        free.append(True)
+        seen.append(list(held))
         return write(self, path)
 
+    def build(*arguments, **named):
+        seen.append(list(held))
+        return open_profiled(*arguments, **named)
+
+    monkeypatch.setattr("phasewise.profile.case.lock_captures", lock)
+    monkeypatch.setattr("phasewise.profile.case.open_profiled", build)
     monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", look)
-    rest = {"root": tmp_path, "captures": tmp_path / "captures", "machine": toy_machine(), "turn": turn}
+    rest = {"root": tmp_path, "captures": tmp_path / "captures", "machine": toy_machine()}
     profile_case(toy_plan(tmp_path, profilers=("torch",)), "one", **rest)
-    assert free == [True]
+    assert seen == [["cpu"], []] and held == []
 
 
 def test_the_eager_twin_switches_graphs_off_and_nothing_else():

@@ -1,17 +1,17 @@
 import threading
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import msgspec
 from toy import toy_machine, toy_plan, write_toy
 
 from phasewise.profile import profile_variant
-from phasewise.profile.turn import take_turn
 from phasewise.records.plan import PlannedCase
 from phasewise.records.profile import Capture, CaseProfile, Kernel, Profile
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.store import decode, encode
+from phasewise.workers.lock import lock_captures
 
 
 def run(folder, plan, gate=None, profile_one=None, machine=None, **places):
@@ -125,18 +125,12 @@ def three_cases(folder, **changes):
     return msgspec.structs.replace(plan, cases=cases)
 
 
-def make_turn(folder):
-    """What `share` gives beside a GPU."""
-    turn = folder / "turn"
-    turn.touch()
-    return nullcontext(turn)
-
-
-def test_two_cases_run_side_by_side_on_a_gpu_and_touch_it_in_turns(tmp_path):
+def test_two_cases_run_side_by_side_on_a_gpu_and_one_at_a_time_touches_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
     reading, touching = threading.Barrier(2, timeout=10), []
 
-    def one(plan, case, root, captures, machine, turn):
-        with take_turn(turn):
+    def one(plan, case, root, captures, machine):
+        with lock_captures(plan.device):
             touching.append(case)
             time.sleep(0.02)
             alone = len(touching) == 1
@@ -146,21 +140,21 @@ def test_two_cases_run_side_by_side_on_a_gpu_and_touch_it_in_turns(tmp_path):
             reading.wait()
         return CaseProfile(case=case, facts={"alone": alone})
 
-    found = run(tmp_path, three_cases(tmp_path), None, one, toy_machine("h200"), share=lambda: make_turn(tmp_path))
+    found = run(tmp_path, three_cases(tmp_path), None, one, toy_machine("h200"))
     assert [(case.case, case.facts["alone"]) for case in found.cases] == [
         ("one", True), ("two", True), ("three", True)
     ]  # fmt: skip
 
 
-def test_a_turn_is_kept_from_other_threads_until_it_ends(tmp_path):
+def test_the_lock_of_captures_is_kept_from_other_threads_until_it_ends(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
     order = []
-    make_turn(tmp_path)
 
     def other():
-        with take_turn(tmp_path / "turn"):
+        with lock_captures("h200"):
             order.append("other")
 
-    with take_turn(tmp_path / "turn"):
+    with lock_captures("h200"):
         thread = threading.Thread(target=other)
         thread.start()
         time.sleep(0.05)
@@ -178,10 +172,10 @@ def test_a_case_that_was_too_tight_beside_others_is_profiled_again_alone(tmp_pat
         yield tmp_path / "turn"
         held.remove(what)
 
-    def one(plan, case, root, captures, machine, turn):
+    def one(plan, case, root, captures, machine):
         tries.append((case, *held))
         out = Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory")
-        return CaseProfile(case=case, failure=out if case == "two" and turn else None)
+        return CaseProfile(case=case, failure=out if case == "two" and held == ["shared"] else None)
 
     places = {"share": lambda: keep("shared"), "hold": lambda: keep("alone")}
     found = run(tmp_path, three_cases(tmp_path), None, one, toy_machine("h200"), **places)
@@ -193,11 +187,11 @@ def test_a_case_that_was_too_tight_beside_others_is_profiled_again_alone(tmp_pat
 
 
 def test_on_a_cpu_no_case_runs_beside_another(tmp_path):
-    turns = []
+    threads = set()
 
-    def one(plan, case, root, captures, machine, turn):
-        turns.append((threading.active_count(), turn))
+    def one(plan, case, root, captures, machine):
+        threads.add(threading.active_count())
         return CaseProfile(case=case)
 
     run(tmp_path, msgspec.structs.replace(three_cases(tmp_path), device="cpu"), None, one)
-    assert [turn for _, turn in turns] == [None] * 3 and len({threads for threads, _ in turns}) == 1
+    assert len(threads) == 1

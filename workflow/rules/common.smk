@@ -50,7 +50,7 @@ GATE_CORES = min(2, CORES) if HAS_GPU else max(1, CORES // 2)
 # of several GPUs the last is enough for gates: something can be timed on the others, and a baseline takes minutes
 GATES = max(1, (CORES if GPUS > 1 else workflow.cores) // GATE_CORES)
 workflow.global_resources.setdefault("gate", GATES)
-# beside a GPU much of a profile is imports and reading: they run side by side, and have it in turns
+# beside a GPU much of a profile is imports and reading: they run side by side, and one at a time captures
 PROFILES = 3 if HAS_GPU else 1
 workflow.global_resources.setdefault("profile", PROFILES)
 # above all that is timed

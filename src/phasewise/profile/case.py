@@ -42,13 +42,13 @@ from phasewise.profile.shape import choose_shape
 from phasewise.profile.timeline import Frame, choose_frame, find_regions, frame_steps, summarise
 from phasewise.profile.tools import relative
 from phasewise.profile.trace import KERNEL, Trace, decode_trace, parse_trace
-from phasewise.profile.turn import take_turn
 from phasewise.records.base import Scalar
 from phasewise.records.machine import Machine, Sensors
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.records.profile import Capture, CaseProfile, Count, Memory, Probe
 from phasewise.records.verdict import Failure, Reason
 from phasewise.store import write_bytes
+from phasewise.workers.lock import lock_captures
 
 # steps under the sensors are waited for this often
 SENSED_S = 0.2
@@ -73,15 +73,13 @@ class Captured:
     overhead: float
 
 
-def profile_case(
-    plan: VariantPlan, case: str, *, root: Path, captures: Path, machine: Machine, turn: Path | None = None
-) -> CaseProfile:
+def profile_case(plan: VariantPlan, case: str, *, root: Path, captures: Path, machine: Machine) -> CaseProfile:
     """Profile `case` of a variant; captures go to `captures/<case>/<variant>.*`.
 
-    The state of the program is loaded before each capture, so that all see the same step. With `turn`, cases run side by
-    side, and the device is touched in turns.
+    The state of the program is loaded before each capture, so that all see the same step. Of cases that
+    run side by side, one at a time touches the device.
     """
-    with take_turn(turn):
+    with lock_captures(plan.device):
         began = read_compiler()
         opened = open_profiled(plan, case, root)
         stepper = make_stepper(opened)
@@ -107,9 +105,9 @@ def profile_case(
         "recompiles": (after.graphs - compiler.graphs) / steps,
     }
     trace = _keep_trace(captured, captures / case / f"{plan.variant}.1.pt.trace.json.gz", root)
-    found = _read(plan, case, root, captured, extra, turn)
+    found = _read(plan, case, root, captured, extra)
     unjudged = _why_not_judged(captured, after != began, found)
-    with take_turn(turn):
+    with lock_captures(plan.device):
         target = captures / case / f"{plan.variant}.memory.json.gz"
         memory, remembered = _record_memory(plan, stepper, captured, target, root, trace)
         count, judged = _judge_rework(stepper, found, unjudged)
@@ -127,7 +125,6 @@ def profile_plain(arguments: dict[str, Any]) -> Any:
     found = profile_case(
         msgspec.convert(arguments["plan"], VariantPlan), arguments["case"], root=Path(arguments["root"]),
         captures=Path(arguments["captures"]), machine=msgspec.convert(arguments["machine"], Machine),
-        turn=arguments["turn"] and Path(arguments["turn"]),
     )  # fmt: skip
     return msgspec.to_builtins(found)
 
@@ -175,9 +172,7 @@ def _parse(taken: Taken) -> Captured:
     return Captured(plain, trace, frames, traced / taken.untraced_s)
 
 
-def _read(
-    plan: VariantPlan, case: str, root: Path, captured: Captured, extra: dict[str, float], turn: Path | None
-) -> CaseProfile:
+def _read(plan: VariantPlan, case: str, root: Path, captured: Captured, extra: dict[str, float]) -> CaseProfile:
     """The profile; where graphs hide their kernels, operators and kernels are those of the eager twin."""
     found = read_profile(case, captured, extra)
     switches = eager_twin(find_case(plan, case))
@@ -187,7 +182,7 @@ def _read(
         msgspec.structs.replace(planned, switches=switches) if planned.case == case else planned
         for planned in plan.cases
     )
-    with take_turn(turn):
+    with lock_captures(plan.device):
         stepper = make_stepper(build_case(msgspec.structs.replace(plan, cases=cases), case, root))
         taken = _take(stepper, choose_steps(warm_up(stepper)))
         stepper.case.program.close()

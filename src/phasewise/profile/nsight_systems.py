@@ -12,9 +12,9 @@ from pathlib import Path
 from phasewise.environment import find_tool
 from phasewise.profile.intervals import Interval, length, merge
 from phasewise.profile.tools import RANGE, Finished, relative, replay_command, run_tool, skip
-from phasewise.profile.turn import take_turn
 from phasewise.records.profile import Capture, SystemTimeline
 from phasewise.store import write_bytes
+from phasewise.workers.lock import lock_captures
 
 TOOL = "nsys"
 TIMEOUT_S = 300.0
@@ -39,9 +39,9 @@ def watch_system(
     steps: int,
     target: Path,
     environment: Mapping[str, str],
-    turn: Path | None = None,
+    device: str,
 ) -> tuple[Capture, SystemTimeline | None]:
-    """Collect `steps` steps, in a turn on the device. What is kept at `target` (.sqlite.gz) are the tables that were summed:
+    """Collect `steps` steps, alone on the device. What is kept at `target` (.sqlite.gz) are the tables that were summed:
     the report itself names the host, its users and their environment.
     """
     nsys = find_tool(TOOL)
@@ -52,7 +52,7 @@ def watch_system(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         command = collect_command(nsys, folder / "report", replay_command(plan, case, root, steps))
-        with take_turn(turn):
+        with lock_captures(device):
             done = run_tool(command, timeout_s=TIMEOUT_S, environment=environment, folder=root)
         report, done = _convert(nsys, folder, done)
         if report is None:

@@ -14,7 +14,6 @@ import msgspec
 from phasewise.profile.nsight_compute import KERNELS, count_kernels
 from phasewise.profile.nsight_systems import watch_system
 from phasewise.profile.shape import choose_shape
-from phasewise.profile.turn import take_turn
 from phasewise.records.base import find_case
 from phasewise.records.machine import Machine
 from phasewise.records.plan import PlannedCase, VariantPlan
@@ -23,9 +22,10 @@ from phasewise.records.validate import Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.store import digest, write
 from phasewise.workers.isolated import run_isolated
+from phasewise.workers.lock import lock_captures
 from phasewise.workers.side_by_side import was_too_tight
 
-# of one case in its process: waiting for its turns, building, compiling, warming up, tracing
+# of one case in its process: waiting for the device, building, compiling, warming up, tracing
 TIMEOUT_S = 900.0
 
 # cases of a variant that are profiled side by side beside a GPU, where three variants are (PROFILES in workflow/rules/common.smk): to
@@ -35,12 +35,9 @@ CASES_AT_ONCE = 2
 # launches, and they are not the kernels of the whole
 FEW_KERNELS = 1
 
-# (plan, case, root, captures, machine, turn) -> the profile of one case
-ProfileCase = Callable[[VariantPlan, str, Path, Path, Machine, Path | None], CaseProfile]
-
-# keeps measurements off the device and gives the file whose lock is a turn on it; None on a CPU, which is held as a whole
-Share = Callable[[], contextlib.AbstractContextManager[Path | None]]
-Hold = Callable[[], contextlib.AbstractContextManager[None]]
+# (plan, case, root, captures, machine) -> the profile of one case
+ProfileCase = Callable[[VariantPlan, str, Path, Path, Machine], CaseProfile]
+Lock = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 def profile_variant(
@@ -51,8 +48,8 @@ def profile_variant(
     root: Path,
     captures: Path,
     commit: str,
-    share: Share = contextlib.nullcontext,
-    hold: Hold = contextlib.nullcontext,
+    share: Lock = contextlib.nullcontext,
+    hold: Lock = contextlib.nullcontext,
     profile_one: ProfileCase | None = None,
 ) -> Profile:
     """Profile every case of `plan` that passed the gate; captures go below `captures`, one folder a case.
@@ -63,19 +60,20 @@ def profile_variant(
     """
     one = profile_in_process if profile_one is None else profile_one
 
-    def profile(planned: PlannedCase, turn: Path | None) -> CaseProfile:
+    def profile(planned: PlannedCase) -> CaseProfile:
         failure = _refuse(plan, gate, planned.case)
         if failure is not None:
             return CaseProfile(case=planned.case, failure=failure)
-        return _profile_case(plan, planned.case, machine, root, captures, one, turn)
+        return _profile_case(plan, planned.case, machine, root, captures, one)
 
     wanted = plan.cases if plan.profilers else ()
-    with share() as turn, ThreadPoolExecutor(1 if turn is None else CASES_AT_ONCE) as pool:
-        cases = tuple(pool.map(lambda planned: profile(planned, turn), wanted))
-    if turn is not None and any(map(was_too_tight, wanted, (found.failure for found in cases))):
+    at_once = 1 if plan.device == "cpu" else CASES_AT_ONCE
+    with share(), ThreadPoolExecutor(at_once) as pool:
+        cases = tuple(pool.map(profile, wanted))
+    if at_once > 1 and any(map(was_too_tight, wanted, (found.failure for found in cases))):
         with hold():
             cases = tuple(
-                profile(planned, None) if was_too_tight(planned, found.failure) else found
+                profile(planned) if was_too_tight(planned, found.failure) else found
                 for planned, found in zip(wanted, cases, strict=True)
             )
     return Profile(
@@ -84,15 +82,13 @@ def profile_variant(
     )  # fmt: skip
 
 
-def profile_in_process(
-    plan: VariantPlan, case: str, root: Path, captures: Path, machine: Machine, turn: Path | None
-) -> CaseProfile:
+def profile_in_process(plan: VariantPlan, case: str, root: Path, captures: Path, machine: Machine) -> CaseProfile:
     """`case.profile_case` in a fresh process; one that fails, dies or does not end in time is a failure with the reason."""
     answer = run_isolated(
         "phasewise.profile.case:profile_plain",
         {
             "plan": msgspec.to_builtins(plan), "case": case, "root": str(root), "captures": str(captures),
-            "machine": msgspec.to_builtins(machine), "turn": turn and str(turn),
+            "machine": msgspec.to_builtins(machine),
         },
         environment=plan.environment, folder=root, timeout_s=max(TIMEOUT_S, plan.budget.timeout_s),
         memory_bytes=plan.case(case).memory_limit_bytes, tooled=True,
@@ -109,9 +105,8 @@ def _profile_case(
     root: Path,
     captures: Path,
     profile_one: ProfileCase,
-    turn: Path | None,
 ) -> CaseProfile:
-    found = profile_one(plan, case, root, captures, machine, turn)
+    found = profile_one(plan, case, root, captures, machine)
     watched = plan.nsight is None or case in plan.nsight
     if found.failure is not None or not watched or not {"nsys", "ncu"} & set(plan.profilers):
         return found
@@ -124,13 +119,13 @@ def _profile_case(
         if "nsys" in plan.profilers:
             capture, changes["timeline"] = (
                 watch_system(
-                    written, case, root, max(found.steps, 1), target / f"{plan.variant}.nsys.sqlite.gz", plan.environment, turn
+                    written, case, root, max(found.steps, 1), target / f"{plan.variant}.nsys.sqlite.gz", plan.environment, plan.device
                 )
                 if machine.kind == "cuda" else (Capture(tool="nsys", skipped="no NVIDIA GPU"), None)
             )  # fmt: skip
             kept.append(capture)
         if "ncu" in plan.profilers:
-            with take_turn(turn):
+            with lock_captures(plan.device):
                 capture, changes["counters"] = (
                     count_kernels(
                         written, case, root, found.kernels, target / f"{plan.variant}.ncu.csv", plan.environment,

@@ -38,45 +38,59 @@ def lock_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterat
     capture. A CPU is locked as a whole.
     """
     with contextlib.ExitStack() as locked:
-        capture = locked.enter_context(_lock_gpus(device, shared=shared, ranks=ranks))
+        locked.enter_context(_lock_gpus(device, shared=shared, ranks=ranks))
         if shared and device != "cpu":
+            capture = _name_capture_lock(device)
             _wait_for(locked, {capture: capture}, 1, shared=True)
         yield
 
 
 @contextlib.contextmanager
-def share_machine(device: str) -> Iterator[Path | None]:
-    """Take the shared lock of a GPU; gives the path of its capture lock, which a job takes while it uses the GPU.
+def share_machine(device: str) -> Iterator[None]:
+    """Keep measurements off the GPU that this job sees; while the job uses it, it takes `lock_captures` as well.
 
-    Profiles do: much of one is imports and reading, which need no GPU. A CPU is locked as a whole, and gives None.
+    Profiles do: much of one is imports and reading, which need no GPU. A CPU is locked as a whole.
     """
-    with contextlib.ExitStack() as locked:
-        capture = locked.enter_context(_lock_gpus(device, shared=device != "cpu", ranks=1))
-        if device == "cpu":
-            yield None
-            return
-        _open(locked, capture)
-        yield _lock_path(capture)
+    with _lock_gpus(device, shared=device != "cpu", ranks=1):
+        yield
 
 
 @contextlib.contextmanager
-def _lock_gpus(device: str, *, shared: bool, ranks: int) -> Iterator[str]:
-    """Lock the GPUs that the job sees; gives the name of the first one's capture lock."""
+def lock_captures(device: str) -> Iterator[None]:
+    """Wait until no other process or thread captures on the GPU that this one sees, then keep them, and what takes no times, off it.
+
+    Nothing has to be done on a CPU, which is locked as a whole.
+    """
+    if device == "cpu":
+        yield
+        return
+    with contextlib.closing(LockFile(_lock_path(_name_capture_lock(device)))) as file:
+        while not file.try_lock():
+            time.sleep(POLL_S)
+        yield
+
+
+def _name_capture_lock(device: str) -> str:
+    """That of the first GPU that is seen."""
+    return f"{next(iter(name_gpus().values()), device)}.capture"
+
+
+@contextlib.contextmanager
+def _lock_gpus(device: str, *, shared: bool, ranks: int) -> Iterator[None]:
+    """Lock the GPUs that the job sees."""
     pool = read_pool()
     names = {device: device}
     with contextlib.ExitStack() as locked:
         if device == "cpu":
-            seen = _wait_for(locked, names, 1, shared=shared)
+            _wait_for(locked, names, 1, shared=shared)
         elif pool:
             names = name_gpus(pool)
             seen = _wait_for(locked, names, ranks, shared=shared)
             locked.enter_context(_keeping_to(seen, pool))
         else:
-            names = name_gpus() or names
-            seen = list(names)
-            for gpu in seen:
-                _wait_for(locked, {gpu: names[gpu]}, 1, shared=shared)
-        yield f"{names[seen[0]]}.capture"
+            for gpu, name in (name_gpus() or names).items():
+                _wait_for(locked, {gpu: name}, 1, shared=shared)
+        yield
 
 
 @contextlib.contextmanager
