@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import msgspec
+import pandas
 import pytest
 
 from phasewise import store
@@ -71,10 +72,35 @@ def test_pages_figures_summary_and_the_shared_script_are_written(rendered: Path)
     assert script.startswith("/* Vega ") and "figure > script.spec" in script
 
 
+def test_results_kernels_and_operators_are_written_as_tables_that_other_tools_read(rendered: Path) -> None:
+    folder = Layout(rendered).report(WORKLOAD, RUN) / "tables"
+    tables = {path.name: path for path in folder.iterdir()}
+    titles = ("results", "kernels", "operators")
+    assert set(tables) == {f"{title}.{ending}" for title in titles for ending in ("csv", "parquet")}
+    run = make_records()
+    judged = {(case.case, row.variant): row for case in run.results for row in case.rows}
+    traced = [
+        (held.name, case.case, kernel)
+        for held in run.variants if held.profile for case in held.profile.cases for kernel in case.kernels
+    ]  # fmt: skip
+    for read, ending in ((pandas.read_csv, "csv"), (pandas.read_parquet, "parquet")):
+        results = read(tables[f"results.{ending}"]).set_index(["case", "variant"])
+        assert list(results.index) == list(judged) and "verdict.over_parent" not in results
+        for key, row in judged.items():
+            over = row.verdict.over_parent
+            assert results.loc[key, "verdict.status"] == row.verdict.status
+            assert pandas.isna(results.loc[key, "verdict.over_parent.low"]) if over is None else (
+                results.loc[key, "verdict.over_parent.low"] == over.low
+            )  # fmt: skip
+        kernels = read(tables[f"kernels.{ending}"])
+        told = list(kernels[["variant", "case", "name", "seconds"]].itertuples(index=False, name=None))
+        assert told == [(variant, case, kernel.name, kernel.seconds) for variant, case, kernel in traced] and told
+
+
 def test_nothing_on_a_page_names_this_machine_or_this_moment(rendered: Path) -> None:
     for path in (rendered / "reports").rglob("*.*"):
         if path.name != "vega.js" and path.is_file():
-            assert str(rendered) not in path.read_text()
+            assert str(rendered).encode() not in path.read_bytes()
 
 
 def test_files_keep_their_age_when_nothing_changed(tmp_path: Path) -> None:
@@ -102,7 +128,7 @@ def test_the_index_stands_without_any_run(tmp_path: Path) -> None:
 
 def test_pages_of_an_earlier_plan_are_removed(root: Path) -> None:
     folder = write_run(root)
-    for stale in ("week-9.html", "week-9.md", "figures/old.svg"):
+    for stale in ("week-9.html", "week-9.md", "figures/old.svg", "tables/old.csv"):
         store.write_bytes(b"old", folder / stale)
     store.write_bytes(b"mine", folder / "notes.txt")
     render_run(root, WORKLOAD, RUN)
@@ -110,6 +136,7 @@ def test_pages_of_an_earlier_plan_are_removed(root: Path) -> None:
         not (folder / "week-9.html").exists()
         and not (folder / "week-9.md").exists()
         and not (folder / "figures" / "old.svg").exists()
+        and not (folder / "tables" / "old.csv").exists()
     )
     assert (folder / "notes.txt").exists()
 

@@ -7,11 +7,12 @@ pass, the tool's default: DRAM bytes are those of a cold cache.
 from __future__ import annotations
 
 import csv
-import io
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+import pandas
 
 from phasewise.environment import find_tool
 from phasewise.profile.names import base_name
@@ -157,11 +158,7 @@ def pick_row(rows: Sequence[Row], kernel: Kernel) -> Counters | None:
 def format_table(rows: Sequence[Row]) -> bytes:
     """The rows as CSV in SI units, without columns that name the host and its programs."""
     columns = [name for name in (*COLUMNS, *METRICS) if any(name in row for row in rows)]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return pandas.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n").encode()
 
 
 def _run(

@@ -1,4 +1,4 @@
-"""From records to files: the pages of one run, and the index of all runs."""
+"""From records to files: pages and tables of one run, and the index of all runs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,28 @@ from phasewise.report.html import render_html
 from phasewise.report.markdown import render_markdown
 from phasewise.report.numbers import write_numbers
 from phasewise.report.overview import make_overview
+from phasewise.report.tables import make_tables
 from phasewise.run import Run
 
 
 def render_run(root: Path, workload: str, run: str) -> None:
-    """Write reports/<workload>/<run>/: pages in two formats, figures, and the summary that analyse left.
+    """Write reports/<workload>/<run>/: pages in two formats, figures, tables, and the summary that analyse left.
 
     Missing or unreadable records are shown as holes. Files whose content did not change keep their age.
     """
     folder = Layout(root).report(workload, run)
-    pages = make_pages(Run(workload, run, layout=Layout(root), forgiving=True))
+    records = Run(workload, run, layout=Layout(root), forgiving=True)
+    pages = make_pages(records)
     svgs = _draw(pages)
     for page in pages:
         _write(render_html(page, svgs), folder / f"{page.name}.html")
         _write(render_markdown(page), folder / f"{page.name}.md")
     for name, svg in svgs.items():
         _write(svg, folder / "figures" / f"{name}.svg")
-    _sweep(folder, keep={page.name for page in pages}, figures=set(svgs))
+    tables = make_tables(records)
+    for name, content in tables.items():
+        _write(content, folder / "tables" / name)
+    _sweep(folder, keep={page.name for page in pages}, figures=set(svgs), tables=set(tables))
     summary = Layout(root).run(workload, run) / "summary.json"
     if summary.is_file():
         _write(summary.read_text(encoding="utf-8"), folder / "summary.json")
@@ -66,15 +71,16 @@ def _share_script(root: Path) -> None:
     store.write_bytes(bundle_script().encode(), path)
 
 
-def _sweep(folder: Path, keep: set[str], figures: set[str]) -> None:
-    """Remove pages and figures of an earlier plan: a part that is gone must not be read any more."""
+def _sweep(folder: Path, keep: set[str], figures: set[str], tables: set[str]) -> None:
+    """Remove pages, figures and tables of an earlier plan: a part that is gone must not be read any more."""
     stale = [path for ending in ("html", "md") for path in folder.glob(f"*.{ending}") if path.stem not in keep]
     stale += [path for path in (folder / "figures").glob("*.svg") if path.stem not in figures]
+    stale += [path for path in (folder / "tables").glob("*") if path.name not in tables]
     for path in sorted(stale):
         path.unlink()
 
 
-def _write(text: str, path: Path) -> None:
-    content = text.encode()
+def _write(text: str | bytes, path: Path) -> None:
+    content = text.encode() if isinstance(text, str) else text
     if not path.is_file() or path.read_bytes() != content:
         store.write_bytes(content, path)
