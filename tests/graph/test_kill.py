@@ -20,7 +20,7 @@ FAULTY = Path(__file__).with_name("faulty.py")
 RECORD_FILES = ("prepare.json", "validate.json", "measure.json", "profile.json", "analyse.json", "summary.json")
 # a worker leaves when its pipe does
 FAREWELL_S = 30
-WORKERS = {"phasewise.bench.worker", "phasewise.workers.forkserver"}
+WORKERS = {"phasewise.bench.worker", "phasewise.bench.forkserver"}
 
 
 @pytest.fixture(autouse=True)

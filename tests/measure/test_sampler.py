@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from phasewise.model.ratios import estimate_speedup, paired_log_ratios, step_tim
 from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Reason
-from phasewise.workers.failure import TRIES, repeat_if_killed
+from phasewise.workers.failure import TRIES
 
 BUDGET = Budget(min_rounds=12, max_rounds=24, min_sets=3, max_sets=6, energy_window_s=2.0)
 PAIR = [("parent", "variant")]
@@ -31,6 +31,15 @@ def run(
     ahead: bool = False,
 ) -> CaseMeasurement:
     return sample_case("case", plan_fakes(*entrants), pairs, budget, tools(clock), ahead=ahead)
+
+
+def repeat(measure: Callable[[int], CaseMeasurement]) -> CaseMeasurement:
+    """As the stage does it."""
+    for number in range(TRIES):
+        found = measure(number)
+        if not was_killed(found):
+            break
+    return found
 
 
 def arms_of(case: CaseMeasurement) -> dict[str, Any]:
@@ -247,7 +256,7 @@ def test_a_comparison_ends_with_a_process_that_was_killed_and_is_made_again() ->
         arms = entrant(clock, "parent", step_s=2e-3), entrant(clock, "variant", **killed)
         return sample_case("case", plan_fakes(*arms), PAIR, BUDGET, tools(clock), ends_if_killed=True)
 
-    case = repeat_if_killed(measure, was_killed)
+    case = repeat(measure)
     assert tries == [0, 1] and not clock.alive
     assert all(arm.failure is None for arm in case.arms)
     # none of the rounds that were lost
@@ -266,7 +275,7 @@ def test_one_that_is_killed_each_time_is_told_and_the_others_go_on() -> None:
         assert number + 1 == TRIES or found.stopped == "failed"
         return found
 
-    case = repeat_if_killed(measure, was_killed)
+    case = repeat(measure)
     assert tries == list(range(TRIES))
     assert arms_of(case)["baseline"].failure.reason is Reason.KILLED
     assert case.stopped == "precise" and len(paired_log_ratios(case, "parent", "variant")) == 3

@@ -6,6 +6,7 @@ import contextlib
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from phasewise.model.sources import name_loaded
 from phasewise.records.machine import Sensors
 from phasewise.tensor_files import Slot, read_tensors, write_tensors
 from phasewise.tensors import find_problem
+from phasewise.workers.channel import Channel
 
 
 @dataclass(kw_only=True)
@@ -210,3 +212,28 @@ def read_threads() -> frozenset[int]:
 def vars_of(record: Any) -> dict[str, Any]:
     """The fields of a flat dataclass."""
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "settle": settle_block,
+    "block": run_block,
+    "sensors": read_sensors,
+    "deliver": deliver,
+    "refresh": refresh,
+    "apply": apply,
+    "singles": run_singles,
+    "placing": run_placing,
+    "energy": run_energy,
+    "count": count_steps,
+    "memory": read_memory,
+    "files": name_files,
+}
+
+
+def serve_bench(channel: Channel, files: tuple[int, ...], opening: dict[str, Any]) -> None:
+    """Open what the first message says, then do what is asked until told to close."""
+    held, opened = open_bench(files, **opening)
+    channel.send({"answer": vars_of(opened)})
+    while (message := channel.receive()) is not None and (command := message.pop("command")) != "close":
+        channel.send({"answer": COMMANDS[command](held, **message)})
+    held.leave()

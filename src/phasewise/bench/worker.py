@@ -42,7 +42,10 @@ def main(read_fd: int, write_fd: int, *files: int) -> None:
     if message.pop("command") == "call":
         channel.send({"answer": _call(**message)})
         return
-    _serve_bench(channel, message, files)
+    # here, since a call may want to do without torch
+    from phasewise.bench.commands import serve_bench
+
+    serve_bench(channel, files, message)
 
 
 def open_channel(read_fd: int, write_fd: int) -> Channel:
@@ -54,35 +57,6 @@ def open_channel(read_fd: int, write_fd: int) -> Channel:
     channel = Channel(read_fd, write_fd)
     sys.excepthook = _make_hook(channel, sys.excepthook)
     return channel
-
-
-def _serve_bench(channel: Channel, opening: dict[str, Any], files: tuple[int, ...]) -> None:
-    """Open what the first message says, then time it until told to close."""
-    # here, since a call may want to do without torch
-    from phasewise.bench import commands
-
-    held, opened = commands.open_bench(files, **opening)
-    channel.send({"answer": commands.vars_of(opened)})
-    answers: dict[str, Callable[..., Any]] = {
-        "settle": commands.settle_block,
-        "block": commands.run_block,
-        "sensors": commands.read_sensors,
-        "deliver": commands.deliver,
-        "refresh": commands.refresh,
-        "apply": commands.apply,
-        "singles": commands.run_singles,
-        "placing": commands.run_placing,
-        "energy": commands.run_energy,
-        "count": commands.count_steps,
-        "memory": commands.read_memory,
-        "files": commands.name_files,
-    }
-    while (message := channel.receive()) is not None:
-        command = message.pop("command")
-        if command == "close":
-            break
-        channel.send({"answer": answers[command](held, **message)})
-    held.leave()
 
 
 def _call(target: str, payload: Any, memory_bytes: int | None) -> Any:

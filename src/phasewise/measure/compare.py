@@ -23,7 +23,7 @@ from phasewise.records.plan import Budget
 from phasewise.records.verdict import Reason
 from phasewise.stats import RatioEstimate, p50
 from phasewise.workers.arm import launch_function
-from phasewise.workers.failure import TRIES, repeat_if_killed
+from phasewise.workers.failure import TRIES
 
 Function = str | Callable[..., Any]
 
@@ -109,8 +109,8 @@ def compare(
         entrants[name] = Entrant(arm=name, variant=name, launches=(launch,))
     reference, *others = functions
 
-    def measure(number: int) -> CaseMeasurement:
-        return sample_case(
+    for number in range(TRIES):
+        measured = sample_case(
             "compare",
             Processes(entrants),
             [(reference, other) for other in others],
@@ -118,8 +118,8 @@ def compare(
             Tools(watch=watch_machine(device), progress=progress or Silent()),
             ends_if_killed=number + 1 < TRIES,
         )
-
-    measured = repeat_if_killed(measure, was_killed)
+        if not was_killed(measured):
+            break
     for arm in measured.arms:
         if arm.failure is not None and arm.failure.reason is Reason.BAD_PROGRAM:
             raise UserError(f"compare: {arm.arm}: {arm.failure.message}")

@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -38,7 +37,7 @@ from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation
 from phasewise.records.verdict import Failure, Reason
 from phasewise.store import digest
-from phasewise.workers.failure import TRIES, repeat_if_killed
+from phasewise.workers.failure import TRIES
 
 # processes that import before anything is timed
 AHEAD_A_CORE = 2
@@ -115,7 +114,13 @@ def measure_variant(
                 if judge is not None:
                     judge.close()
 
-        cases = tuple(repeat_if_killed(partial(measure, case), was_killed) for case in plan.cases)
+        cases = []
+        for case in plan.cases:
+            for number in range(TRIES):
+                found = measure(case, number)
+                if not was_killed(found):
+                    break
+            cases.append(found)
     return Measurement(
         workload=plan.workload,
         run=plan.run,

@@ -17,7 +17,7 @@ from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError, skipped
 from phasewise.validate.outcomes import conclude, failed_case
 from phasewise.workers.arm import ArmProcesses, Launch
-from phasewise.workers.failure import ProcessFailed, is_kill, repeat_if_killed
+from phasewise.workers.failure import TRIES, ProcessFailed, is_kill
 
 VARIANT, ANCESTOR = "variant", "ancestor"
 
@@ -36,15 +36,15 @@ def validate_case(
     reference covers only a sample of items.
     """
 
-    def judge(number: int) -> CaseValidation:
+    for _ in range(TRIES):
         started = clock()
         try:
             found = _validate(plan, case, root, baseline, ancestor)
         except (ProcessFailed, JudgeFailed) as died:
             found = failed_case(case, died.failure)
-        return msgspec.structs.replace(found, seconds=clock() - started)
-
-    return repeat_if_killed(judge, lambda found: is_kill(found.failure))
+        if not is_kill(found.failure):
+            break
+    return msgspec.structs.replace(found, seconds=clock() - started)
 
 
 def _validate(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from phasewise.model.workload import Unsupported
 from phasewise.records.errors import UserError
@@ -23,13 +21,11 @@ MEMORY_SIGNS = (
     "outofmemoryerror",
     "memoryerror",
 )
-T = TypeVar("T")
 # a line of a stack as faulthandler writes it, and how many of them tell enough
 FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)')
 FRAMES = 3
 # of a message that goes into a record
 MESSAGE_CHARACTERS = 500
-
 
 # how often something is tried whose process is killed from outside, which is no fault of the program
 TRIES = 3
@@ -84,16 +80,6 @@ def _split_off_stack(stderr: str) -> tuple[str, str]:
 def describe_timeout(what: str, timeout_s: float) -> Failure:
     """The failure of a worker that was killed because it did not answer."""
     return _failure(Reason.TIMEOUT, f"{what} was not done after {timeout_s:g} s")
-
-
-def repeat_if_killed(act: Callable[[int], T], was_killed: Callable[[T], bool]) -> T:
-    """What `act` gives, called again with the number of the try while `was_killed` says so of its result, TRIES times in all."""
-    result = act(0)
-    for number in range(1, TRIES):
-        if not was_killed(result):
-            break
-        result = act(number)
-    return result
 
 
 def is_kill(result: object) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from phasewise.records.verdict import Failure
-from phasewise.workers.failure import ProcessFailed, is_kill, repeat_if_killed
+from phasewise.workers.failure import TRIES, ProcessFailed, is_kill
 from phasewise.workers.process import Process, receive_all
 
 
@@ -29,10 +29,11 @@ def run_isolated(
     lack of memory and silence for `timeout_s` come back as a `Failure`. A process that was killed from outside is started again.
     """
 
-    def call(number: int) -> Any | Failure:
-        return _call(target, payload, environment or {}, timeout_s, memory_bytes, folder or Path.cwd(), tooled)
-
-    return repeat_if_killed(call, is_kill)
+    for _ in range(TRIES):
+        found = _call(target, payload, environment or {}, timeout_s, memory_bytes, folder or Path.cwd(), tooled)
+        if not is_kill(found):
+            break
+    return found
 
 
 def _call(

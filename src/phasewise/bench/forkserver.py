@@ -1,0 +1,207 @@
+"""A fork server: a process that has imported torch, from which workers are forked that need not import it again.
+
+An import takes two seconds of a core, and the graph of a small workload has a hundred workers. The server builds nothing, so what is
+forked from it is as clean as a fresh process; but all of them share one layout of memory. What is to show how processes differ starts
+fresh, therefore, and so does what has an environment that torch reads when it is imported.
+
+A profile worker needs twice as long once more, for what torch.profiler and torch-tb-profiler import. A second server has these, a
+child of the first; what is timed comes from the first.
+
+`python -m phasewise.bench.forkserver LISTENER_FD TOOLED_LISTENER_FD` serves until its stdin ends, and with it what it forked. Neither
+server imports torch before its first request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from phasewise.bench import worker
+from phasewise.bench.no_gc import no_gc
+
+# of torch.profiler: it asks whether the compiler has something to annotate; of a second opinion: pandas
+TOOLS = ("torch._inductor", "torch_tb_profiler.profiler.data")
+# of a request, which holds the environment: what a socket takes at once (net.core.wmem_default)
+REQUEST_BYTES = 200_000
+# READ_FD and WRITE_FD of the worker and its stderr, then its files
+DESCRIPTORS = 3
+MOST_DESCRIPTORS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What a client wants to be forked, as it reached the child."""
+
+    descriptors: tuple[int, ...]
+    surroundings: dict[str, Any]
+
+
+@dataclass
+class Server:
+    """The listener, and the connection of each worker that lives; the end of the one is the end of the other."""
+
+    listener: socket.socket
+    # what its workers need beside torch
+    tools: tuple[str, ...] = ()
+    workers: dict[int, socket.socket] = field(default_factory=dict)
+    selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+
+    def serve(self) -> Order | None:
+        """Fork for whoever asks. Returns in a child with its order, and in the server with None once stdin has ended."""
+        # a byte arrives here whenever a child has ended
+        ended, wakes = socket.socketpair()
+        for end in (ended, wakes):
+            end.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wakes.fileno())
+        for source in (sys.stdin, self.listener, ended):
+            self.selector.register(source, selectors.EVENT_READ)
+        while True:
+            for key, _ in self.selector.select():
+                order = None
+                if key.fileobj is ended:
+                    ended.recv(REQUEST_BYTES)
+                    self._reap()
+                elif key.fileobj is self.listener:
+                    order = self._fork()
+                elif key.fileobj is not sys.stdin:
+                    self._drop(key.data)
+                if order is not None or key.fileobj is sys.stdin:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    for end in (ended, wakes):
+                        end.close()
+                    return order
+
+    def close(self) -> None:
+        """End all workers; the folder of the sockets goes with the last of them."""
+        for pid in list(self.workers):
+            self._drop(pid)
+        with contextlib.suppress(OSError):
+            path = Path(self.listener.getsockname())
+            path.unlink()
+            path.parent.rmdir()
+
+    def _fork(self) -> Order | None:
+        """In a child its order, with nothing of the server left open."""
+        connection, _ = self.listener.accept()
+        request, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES, MOST_DESCRIPTORS)
+        if len(descriptors) < DESCRIPTORS:
+            # it went before it had asked
+            for descriptor in descriptors:
+                os.close(descriptor)
+            connection.close()
+            return None
+        _import(self.tools)
+        server = os.getpid()
+        pid = os.fork()
+        if pid:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            self.workers[pid] = connection
+            self.selector.register(connection, selectors.EVENT_READ, data=pid)
+            return None
+        worker.die_with_parent()
+        if os.getppid() != server:
+            # it ended before it could be followed
+            os._exit(1)
+        os.setsid()
+        # only now the client may end it with its children
+        connection.send(str(os.getpid()).encode())
+        self.selector.close()
+        for opened in (connection, self.listener, *self.workers.values()):
+            opened.close()
+        return Order(descriptors=tuple(descriptors), surroundings=json.loads(request))
+
+    def _reap(self) -> None:
+        """Tell the clients of the workers that have ended how they did."""
+        for pid in list(self.workers):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                connection = self._forget(pid)
+                with contextlib.suppress(OSError):
+                    connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+                connection.close()
+
+    def _drop(self, pid: int) -> None:
+        """End a worker that nobody waits for any more."""
+        os.kill(pid, signal.SIGKILL)
+        # it may not have got to a group of its own
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        self._forget(pid).close()
+
+    def _forget(self, pid: int) -> socket.socket:
+        connection = self.workers.pop(pid)
+        self.selector.unregister(connection)
+        return connection
+
+
+def _import(tools: Sequence[str]) -> None:
+    """What every worker needs, and no collection that would write to all of its pages in each child."""
+    if "phasewise.bench.commands" in sys.modules:
+        return
+    with no_gc():
+        import phasewise.bench.commands  # noqa: F401
+
+        for name in tools:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+    gc.freeze()
+
+
+def _surround(order: Order) -> tuple[int, ...]:
+    """Make this child what a fresh process would be; returns the descriptors of its channel, and of its files."""
+    read_fd, write_fd, stderr, *files = order.descriptors
+    with Path(os.devnull).open("r+b") as nothing:
+        os.dup2(nothing.fileno(), 0)
+        os.dup2(nothing.fileno(), 1)
+    os.dup2(stderr, 2)
+    os.close(stderr)
+    faulthandler.enable()
+    os.environ.clear()
+    os.environ.update(order.surroundings["environment"])
+    os.sched_setaffinity(0, order.surroundings["cores"])
+    os.chdir(order.surroundings["folder"])
+    # `python -m` puts its folder first
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = [str(Path.cwd()), *(entry for entry in given if entry and entry not in sys.path)]
+    # numbers of its own; Python's own generator sees to it itself
+    torch, numpy = sys.modules["torch"], sys.modules["numpy"]
+    torch.seed()
+    numpy.random.seed()
+    return read_fd, write_fd, *files
+
+
+if __name__ == "__main__":
+    plain, tooled = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
+    profiler = os.fork()
+    if profiler:
+        tooled.close()
+        server = Server(plain)
+    else:
+        worker.die_with_parent()
+        plain.close()
+        server = Server(tooled, tools=TOOLS)
+    order = server.serve()
+    if order is None:
+        server.close()
+        if profiler:
+            os.waitpid(profiler, 0)
+    else:
+        # as the end of this program, so that the interpreter ends as that of a fresh worker does
+        surrounded = _surround(order)
+        importlib.import_module(order.surroundings["module"]).main(*surrounded)
