@@ -142,7 +142,7 @@ def test_the_two_shapes_take_turns_until_their_times_are_known(
             return 5, 10 * int(self.items)
 
     def start(target: Launch) -> Shaped:
-        rows = target.opening["shape"]["n"]
+        rows = target.opening["arguments"]["shape"]["n"]
         return Shaped(clock, f"rows-{rows}", step_s=rows * 1e-3, noise=noise, items=rows)
 
     monkeypatch.setattr("phasewise.measure.scale.ArmProcesses", start)
