@@ -80,7 +80,7 @@ def build_case(
     """
     use_data_folder(Layout(root).data(plan.workload))
     functions = load_functions(plan.source, root)
-    planned = find_case(plan, case)
+    planned = plan.case(case)
     shape = Shape(**planned.shape) if shape is None else shape
     if given is None:
         batches = make_ring(functions, case, shape, plan.seed if seed is None else seed, ring)
@@ -110,7 +110,7 @@ def build_reference(
     """
     use_data_folder(Layout(root).data(plan.workload))
     functions = load_functions(plan.source, root)
-    planned = find_case(plan, case)
+    planned = plan.case(case)
     shape = Shape(**planned.shape)
     if given is None:
         batches = make_ring(functions, case, shape, plan.seed, ring)
@@ -181,14 +181,6 @@ def _float64() -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
-
-
-def find_case(plan: VariantPlan, case: str) -> PlannedCase:
-    """The planned case of that name."""
-    for planned in plan.cases:
-        if planned.case == case:
-            return planned
-    raise KeyError(case)
 
 
 def torch_device(device: str) -> torch.device:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 
 from phasewise.records.plan import Budget
-from phasewise.workers.warmup import Warming, settling_steps, warm_up
+from phasewise.workers.arm import ArmProcesses
+from phasewise.workers.warmup import settling_steps, warm_up
 
 
 def time_pair(
-    eager: Warming, export: Warming, budget: Budget, seed: int, *, now: Callable[[], float] = time.monotonic
+    eager: ArmProcesses, export: ArmProcesses, budget: Budget, seed: int, *, now: Callable[[], float] = time.monotonic
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Seconds a call of either arm, one entry a round: `min_rounds` rounds, fewer once `budget.seconds` are spent."""
     began = now()

@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,7 @@ from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, Guard, Outcome, TensorError
 from phasewise.records.verdict import Failure
 from phasewise.tensor_files import Slot, make_file, reopen_to_read
-from phasewise.workers.arm import Delivered, Launch, launch_case
+from phasewise.workers.arm import ArmProcesses, Launch, launch_case
 from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.process import Process, receive_all
 
@@ -26,16 +26,6 @@ REFEREE = "phasewise.judge.referee"
 # the reference may have to be made
 TIMEOUTS = 4
 SEEDS = 2**31
-
-
-class Stepped(Protocol):
-    """What the judge needs of an arm."""
-
-    def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]: ...
-
-    def deliver(self, *, outputs: bool = True, state: bool = False) -> list[Delivered]: ...
-
-    def refresh(self, entries: Mapping[str, Any]) -> None: ...
 
 
 class JudgeFailed(Exception):
@@ -103,7 +93,7 @@ class Judge:
         files = [(self._to_read, result) for result in self._results[arm]]
         return launch_case(plan, self._case, self._root, ring=self.list_slots, files=files)
 
-    def fill(self, drivers: Sequence[Stepped], entries: Mapping[int, int | None]) -> None:
+    def fill(self, drivers: Sequence[ArmProcesses], entries: Mapping[int, int | None]) -> None:
         """Give entries of the ring batches of the reference, or new ones for None, in every process."""
         numbers = {
             str(entry): -self._rng.randrange(1, SEEDS) if number is None else number
@@ -119,13 +109,21 @@ class Judge:
         for driver in drivers:
             driver.refresh(written)
 
-    def rewrite(self, drivers: Sequence[Stepped], entries: Sequence[int]) -> None:
+    def rewrite(self, drivers: Sequence[ArmProcesses], entries: Sequence[int]) -> None:
         """Write the contents of these entries once more in every process: nothing changes."""
         for driver in drivers:
             driver.refresh({str(entry): self._slots[entry] for entry in entries})
 
     def check(
-        self, arm: str, driver: Stepped, *, entry: int, step: int, state: bool = False, keep: str = "", kept: str = ""
+        self,
+        arm: str,
+        driver: ArmProcesses,
+        *,
+        entry: int,
+        step: int,
+        state: bool = False,
+        keep: str = "",
+        kept: str = "",
     ) -> tuple[TensorError, ...]:
         """Hold what the last step of an arm gave, on the batch in `entry`, against the reference's step; also against results that
         were kept under the name `kept`. All ranks are judged.
@@ -143,7 +141,7 @@ class Judge:
         return msgspec.convert(tuple(errors), tuple[TensorError, ...])
 
     def check_against(
-        self, arm: str, driver: Stepped, *, entry: int, other: str, theirs: Stepped
+        self, arm: str, driver: ArmProcesses, *, entry: int, other: str, theirs: ArmProcesses
     ) -> tuple[TensorError, ...]:
         """Hold what the last step of an arm gave against what another arm gives on the same batch."""
         told = driver.deliver()
@@ -163,7 +161,7 @@ class Judge:
             )  # fmt: skip
         return msgspec.convert(tuple(errors), tuple[TensorError, ...])
 
-    def keep_initial(self, arm: str, driver: Stepped, keep: str) -> None:
+    def keep_initial(self, arm: str, driver: ArmProcesses, keep: str) -> None:
         """Keep the state that an arm starts from."""
         told = driver.deliver(outputs=False, state=True)[0]
         self._ask("initial", arm=self._numbers[arm][0], slots=told.slots, keep=keep)

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import torch
 
-from phasewise.bench.case import find_case
 from phasewise.bench.functions import Batch, Functions, load_functions
 from phasewise.bench.worker import open_channel
 from phasewise.judge.compare import Errors, by_tensor, judge_all
@@ -61,7 +60,7 @@ def open_referee(
     """Load or make the reference; what the parent has to know of it."""
     planned = msgspec.convert(plan, VariantPlan)
     use_data_folder(Layout(Path(root)).data(planned.workload))
-    functions, wanted = load_functions(planned.source, Path(root)), find_case(planned, case)
+    functions, wanted = load_functions(planned.source, Path(root)), planned.case(case)
     shape = Shape(**wanted.shape)
     inputs = functions.make_inputs(case, shape, planned.seed)
     reference = load_reference(planned, wanted, functions, Path(root), inputs)

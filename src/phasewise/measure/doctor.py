@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phasewise.measure.driver import ArmDriver
 from phasewise.measure.neighbours import Neighbours, watch_machine
 from phasewise.measure.pool import Pool, draw_pair, fill_pool
 from phasewise.measure.progress import Progress, Silent, to_stderr
@@ -80,7 +79,7 @@ def examine(
         UserError: the standard program does not run here.
     """
 
-    def start(units: int) -> ArmDriver:
+    def start(units: int) -> ArmProcesses:
         target = launch_function(
             "phasewise.measure.standard:step",
             setup="phasewise.measure.standard:make",
@@ -104,7 +103,7 @@ def examine(
 
 
 def examine_with(
-    start: Callable[[int], ArmDriver],
+    start: Callable[[int], ArmProcesses],
     machine: Machine,
     *,
     repeats: int,

@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 
 from phasewise.judge.case import Judge
-from phasewise.measure.driver import ArmDriver
 from phasewise.measure.sampling import Sampling
 from phasewise.records.measure import Inspection, Refresh, ShortBlock
 from phasewise.records.validate import Outcome, TensorError
 from phasewise.records.verdict import Failure, Reason
+from phasewise.workers.arm import ArmProcesses
 
 # what a plan can't foretell
 DRAW = random.SystemRandom()
@@ -40,7 +40,7 @@ def draw_start(sampling: Sampling) -> int:
     return 0 if sampling.judge is None or sampling.judge.skip else DRAW.randrange(sampling.judge.steps)
 
 
-def sync_ring(sampling: Sampling, driver: ArmDriver) -> None:
+def sync_ring(sampling: Sampling, driver: ArmProcesses) -> None:
     """Give a process that has been built the batches that the others have now."""
     if (judge := _find_judge(sampling)) is not None:
         judge.rewrite([driver], range(judge.steps))
@@ -133,7 +133,7 @@ def _note(sampling: Sampling, arm: str, errors: tuple[TensorError, ...], *, is_k
     return not wrong
 
 
-def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmDriver) -> None:
+def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmProcesses) -> None:
     """A pass over new contents, and one over the same contents written once more: whoever keeps results is faster on the second."""
     pairs = COUNTED_PAIRS if judge.device == "cpu" else PAIRS
     count = min(judge.steps, _count_affordable(sampling, judge, passes=WARM_PASSES + 2 * pairs))
@@ -147,7 +147,7 @@ def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmDriver) -> N
         sampling.refreshes.append(compare(sampling, judge, driver, count))
 
 
-def _count_operators(sampling: Sampling, judge: Judge, driver: ArmDriver, steps: int) -> Refresh:
+def _count_operators(sampling: Sampling, judge: Judge, driver: ArmProcesses, steps: int) -> Refresh:
     """In a fixed order: where work depends on the contents, both passes have the same."""
     judge.fill([driver], dict.fromkeys(range(steps)))
     fresh = driver.count(steps)[0]
@@ -159,7 +159,7 @@ def _count_operators(sampling: Sampling, judge: Judge, driver: ArmDriver, steps:
     return Refresh(process_set=sampling.process_set, steps=steps, unit="operators", fresh=fresh, sham=sham, many=many)
 
 
-def _time_passes(sampling: Sampling, judge: Judge, driver: ArmDriver, steps: int) -> Refresh:
+def _time_passes(sampling: Sampling, judge: Judge, driver: ArmProcesses, steps: int) -> Refresh:
     """In drawn order; the parent, if it is there, passes over the same new contents."""
     parent = sampling.drivers.get(PARENT)
     taken: dict[str, float] = {}

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from phasewise.measure.driver import ArmDriver
 from phasewise.measure.inspection import sync_ring
 from phasewise.measure.sampling import Sampling, take_failure
 from phasewise.records.verdict import Failure
+from phasewise.workers.arm import ArmProcesses
 from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.warmup import warm_up
 
@@ -92,7 +92,7 @@ def is_slow(sampling: Sampling) -> bool:
     return any(arm.step_s > sampling.budget.slow_step_s for arm in sampling.warmed)
 
 
-def _open(driver: ArmDriver, *, beside: int) -> dict[str, Any] | Failure:
+def _open(driver: ArmProcesses, *, beside: int) -> dict[str, Any] | Failure:
     try:
         return driver.open(beside=beside)
     except ProcessFailed as died:

@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from phasewise.measure.driver import ArmDriver, Entrant
+from phasewise.measure.driver import Entrant
 from phasewise.measure.processes import Processes
 from phasewise.records.plan import Budget
+from phasewise.workers.arm import ArmProcesses
 from phasewise.workers.warmup import Warmed, warm_up
 
 
@@ -16,7 +17,7 @@ from phasewise.workers.warmup import Warmed, warm_up
 class Pool:
     """Processes of one program."""
 
-    drivers: tuple[ArmDriver, ...]
+    drivers: tuple[ArmProcesses, ...]
     warmed: Warmed
 
     def close(self) -> None:
@@ -25,14 +26,18 @@ class Pool:
 
 
 def fill_pool(
-    start: Callable[[], ArmDriver], count: int, budget: Budget, now: Callable[[], float], block_steps: int | None = None
+    start: Callable[[], ArmProcesses],
+    count: int,
+    budget: Budget,
+    now: Callable[[], float],
+    block_steps: int | None = None,
 ) -> Pool:
     """Start `count` processes at once, then open and warm up one after the other.
 
     All run blocks of the same number of steps: `block_steps`, or as many as the slowest to warm up asked for.
     Raises ProcessFailed if one of them can't run; the others are then closed.
     """
-    drivers: list[ArmDriver] = []
+    drivers: list[ArmProcesses] = []
     try:
         drivers += [start() for _ in range(count)]
         for driver in drivers:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from phasewise.measure.driver import ArmDriver, Entrant
+from phasewise.measure.driver import Entrant
 from phasewise.workers.arm import ArmProcesses, Launch
 from phasewise.workers.failure import ProcessFailed
 
@@ -21,12 +21,12 @@ class Processes:
     """By arm, as they are planned. Imports take longer than rounds, so the processes of all sets that are sure to come do theirs together."""
 
     entrants: Mapping[str, Entrant]
-    start_one: Callable[[Launch], ArmDriver] = ArmProcesses
+    start_one: Callable[[Launch], ArmProcesses] = ArmProcesses
     # they are warm, and live on after the comparison
     lent: bool = False
-    running: dict[str, ArmDriver] = field(default_factory=dict)
+    running: dict[str, ArmProcesses] = field(default_factory=dict)
     # of the sets to come, by number
-    waiting: dict[str, dict[int, ArmDriver]] = field(default_factory=dict)
+    waiting: dict[str, dict[int, ArmProcesses]] = field(default_factory=dict)
     # whether those that wait have built
     built: bool = False
 
@@ -63,7 +63,7 @@ class Processes:
             self.waiting[arm] = {number: driver for number, driver in waiting.items() if _could(driver.wait)}
 
     @property
-    def to_come(self) -> list[ArmDriver]:
+    def to_come(self) -> list[ArmProcesses]:
         """Those of the sets to come."""
         return [driver for waiting in self.waiting.values() for driver in waiting.values()]
 
@@ -91,7 +91,7 @@ class Processes:
         self._close(list(self.running.values()))
         self.running.clear()
 
-    def _close(self, drivers: Sequence[ArmDriver]) -> None:
+    def _close(self, drivers: Sequence[ArmProcesses]) -> None:
         """At the same time: to leave a device takes a while."""
         if drivers and not self.lent:
             with ThreadPoolExecutor(len(drivers)) as pool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from phasewise.measure.driver import ArmDriver
 from phasewise.measure.inspection import draw_start, finish_inspections, inspect_block, refresh_ring
 from phasewise.measure.log import ArmLog
 from phasewise.measure.sampling import Sampling, take_failure
 from phasewise.records.measure import Round, Sample, Window
+from phasewise.workers.arm import ArmProcesses
 from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.warmup import settling_steps
 
@@ -130,7 +130,7 @@ def _block_step_s(sampling: Sampling, arm: str) -> float:
     return min(blocks, default=warmed.step_s)
 
 
-def _measure_energy(log: ArmLog, driver: ArmDriver, window_s: float, step_s: float) -> None:
+def _measure_energy(log: ArmLog, driver: ArmProcesses, window_s: float, step_s: float) -> None:
     """One window that is long enough; a second, longer try if the first was too short."""
     steps = max(1, math.ceil(WINDOW_MARGIN * window_s / step_s))
     for _ in range(2):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from phasewise.judge.case import Judge
-from phasewise.measure.driver import ArmDriver
 from phasewise.measure.log import ArmLog
 from phasewise.measure.neighbours import Neighbours
 from phasewise.measure.processes import Processes
@@ -17,6 +16,7 @@ from phasewise.measure.progress import Progress, Silent
 from phasewise.records.measure import CaseMeasurement, Inspection, Refresh, Round, ShortBlock
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Failure, Reason
+from phasewise.workers.arm import ArmProcesses
 from phasewise.workers.failure import is_kill
 from phasewise.workers.warmup import Warmed
 
@@ -74,7 +74,7 @@ class Sampling:
     warming_s: float = 0.0
 
     @property
-    def drivers(self) -> dict[str, ArmDriver]:
+    def drivers(self) -> dict[str, ArmProcesses]:
         """The processes of this set."""
         return self.processes.running
 

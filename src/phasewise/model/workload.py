@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from phasewise.records.base import Scalar
 
 if TYPE_CHECKING:
-    from phasewise.model.program import Program
+    pass
 
 
 class Unsupported(Exception):
@@ -237,6 +237,3 @@ class Workload:
     environment: Callable[[Any], Mapping[str, str]] | None = None
     # things that were weighed and not done, with the reason
     considered: Mapping[str, str] = field(default_factory=dict)
-
-
-Build = Callable[..., "Program"]

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import torch
 
-from phasewise.bench.case import build_case, find_case
+from phasewise.bench.case import build_case
 from phasewise.bench.no_gc import no_gc
 from phasewise.bench.sensors import open_gpu
 from phasewise.profile.capture import (
@@ -175,7 +175,7 @@ def _parse(taken: Taken) -> Captured:
 def _read(plan: VariantPlan, case: str, root: Path, captured: Captured, extra: dict[str, float]) -> CaseProfile:
     """The profile; where graphs hide their kernels, operators and kernels are those of the eager twin."""
     found = read_profile(case, captured, extra)
-    switches = eager_twin(find_case(plan, case))
+    switches = eager_twin(plan.case(case))
     if found.attributed_by != "none" or switches is None:
         return found
     cases = tuple(

@@ -18,7 +18,7 @@ STEP = "ProfilerStep#"
 # what runs on the device
 KERNEL, MEMCPY, MEMSET = "kernel", "gpu_memcpy", "gpu_memset"
 DEVICE = frozenset({KERNEL, MEMCPY, MEMSET})
-OPERATOR, ANNOTATION, DEVICE_ANNOTATION = "cpu_op", "user_annotation", "gpu_user_annotation"
+OPERATOR, ANNOTATION = "cpu_op", "user_annotation"
 # calls of the CUDA runtime and driver on the host; older traces say `runtime`
 CALLS = frozenset({"cuda_runtime", "cuda_driver", "runtime"})
 MEMORY = "[memory]"
@@ -50,12 +50,6 @@ class Event:
     def correlation(self) -> int | None:
         """Number that a launch on the host shares with its work on the device."""
         found = self.args.get("correlation")
-        return found if isinstance(found, int) and found > 0 else None
-
-    @property
-    def external(self) -> int | None:
-        """Number that an operator shares with what it launched."""
-        found = self.args.get("External id", self.args.get("external id"))
         return found if isinstance(found, int) and found > 0 else None
 
 

@@ -18,11 +18,6 @@ def row_of(case: CaseResult, variant: str | None) -> Row | None:
     return next((row for row in case.rows if row.variant == variant), None)
 
 
-def baseline_of(case: CaseResult) -> Row | None:
-    """The row that everything is compared with in the end."""
-    return next((row for row in case.rows if row.kind == Kind.BASELINE), None)
-
-
 def kept_rows(case: CaseResult) -> tuple[Row, ...]:
     """The baseline and the kept phases, as they stack."""
     return tuple(row for row in case.rows if row.kind == Kind.BASELINE or (row.kind == Kind.PHASE and row.kept))

@@ -28,28 +28,15 @@ def run_isolated(
     so much more memory than it has at the call, on the GPU where there is one, else on the host; `tooled` as of a `Process`. An exception, a signal, a
     lack of memory and silence for `timeout_s` come back as a `Failure`. A process that was killed from outside is started again.
     """
-
     for _ in range(TRIES):
-        found = _call(target, payload, environment or {}, timeout_s, memory_bytes, folder or Path.cwd(), tooled)
+        process = Process(environment=environment or {}, folder=folder or Path.cwd(), tooled=tooled)
+        try:
+            process.send("call", target=target, payload=payload, memory_bytes=memory_bytes)
+            found = receive_all([process], target.rpartition(":")[2].removesuffix("_plain"), timeout_s)[0]
+        except ProcessFailed as died:
+            found = died.failure
+        finally:
+            process.close()
         if not is_kill(found):
             break
     return found
-
-
-def _call(
-    target: str,
-    payload: Any,
-    environment: Mapping[str, str],
-    timeout_s: float,
-    memory_bytes: int | None,
-    folder: Path,
-    tooled: bool,
-) -> Any | Failure:
-    process = Process(environment=environment, folder=folder, tooled=tooled)
-    try:
-        process.send("call", target=target, payload=payload, memory_bytes=memory_bytes)
-        return receive_all([process], target.rpartition(":")[2].removesuffix("_plain"), timeout_s)[0]
-    except ProcessFailed as died:
-        return died.failure
-    finally:
-        process.close()

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol
 
 from phasewise.records.plan import Budget
 from phasewise.stats import is_warm
+from phasewise.workers.arm import ArmProcesses
 
 # steps of one window, at least and at most; the fewer of slow steps still give nine points to see a trend in
 WINDOW = (10, 100)
@@ -36,15 +36,7 @@ class Warmed:
     block_steps: int
 
 
-class Warming(Protocol):
-    """What is stepped here."""
-
-    def singles(self, count: int) -> list[float]: ...
-
-    def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]: ...
-
-
-def warm_up(driver: Warming, budget: Budget, *, cold: bool, now: Callable[[], float]) -> Warmed:
+def warm_up(driver: ArmProcesses, budget: Budget, *, cold: bool, now: Callable[[], float]) -> Warmed:
     """Step until stable, for 30 s at most; a step that stays slower than the budget's `slow_step_s` is made three times at most."""
     start = now()
     times = driver.singles(1)
@@ -74,7 +66,7 @@ def _choose_window(step_s: float) -> int:
     return max(WINDOW[0], min(WINDOW[1], math.ceil(WINDOW_S / step_s)))
 
 
-def _choose_steps(driver: Warming, step_s: float, budget: Budget, cold: bool) -> int:
+def _choose_steps(driver: ArmProcesses, step_s: float, budget: Budget, cold: bool) -> int:
     """Steps that last at least `block_s`; single steps wait for the device each, so a guess from them is too low."""
     if cold or step_s > min(LONG_STEP_S, budget.slow_step_s):
         return 1

@@ -46,11 +46,6 @@ def phase_link(run: Run, variant: str | None) -> Inline:
     return Span(variant, code=True, href=f"{part_pages(run)[story.part]}#{slug(story.variant)}")
 
 
-def finding_link(finding: str) -> Span:
-    """A finding by its id."""
-    return code(finding)
-
-
 def status_cell(verdict: Verdict) -> Span:
     """The status in its tone."""
     return Span(verdict.status.value, strong=True, tone=sentences.tone(verdict))
