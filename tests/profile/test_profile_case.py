@@ -14,7 +14,7 @@ from phasewise.profile.capture import open_profiled
 from phasewise.profile.case import eager_twin, profile_case
 from phasewise.profile.opinion import ask_second_opinion
 from phasewise.profile.timeline import frame_steps, summarise
-from phasewise.profile.trace import parse_trace, read_trace
+from phasewise.profile.trace import decode_trace, parse_trace
 from phasewise.records.plan import Kind, PlannedCase
 from phasewise.records.verdict import Reason
 
@@ -77,7 +77,7 @@ def test_torch_tb_profiler_reads_the_file_and_agrees(captured):
     folder, found = captured
     match = WORKER_PATTERN.match(trace_path(folder).name)
     assert match and match.group(1) == "00-baseline"
-    plain = read_trace(trace_path(folder))
+    plain = decode_trace(trace_path(folder).read_bytes())
     trace = parse_trace(plain)
     frames = frame_steps(trace)
     opinion = ask_second_opinion(plain, trace, frames)

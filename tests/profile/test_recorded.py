@@ -8,14 +8,14 @@ from phasewise.profile.counts import count_events, hides_kernels
 from phasewise.profile.kernels import tabulate_kernels
 from phasewise.profile.opinion import ask_second_opinion
 from phasewise.profile.timeline import choose_frame, find_regions, frame_steps, summarise
-from phasewise.profile.trace import parse_trace, read_trace
+from phasewise.profile.trace import decode_trace, parse_trace
 
 PARTS = ("kernel_s", "launch_gap_s", "sync_wait_s", "copy_s", "communication_s", "input_s", "host_s")
 
 
 @pytest.fixture(scope="module")
 def recorded():
-    plain = read_trace(Path(__file__).parent / "data" / "graph.pt.trace.json.gz")
+    plain = decode_trace((Path(__file__).parent / "data" / "graph.pt.trace.json.gz").read_bytes())
     trace = parse_trace(plain)
     return plain, trace, frame_steps(trace)
 

@@ -39,10 +39,6 @@ class Finished:
     code: int | None
     output: str
 
-    @property
-    def worked(self) -> bool:
-        return self.code == 0
-
 
 def run_tool(
     command: Sequence[str | Path],

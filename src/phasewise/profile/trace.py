@@ -6,7 +6,6 @@ import gzip
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -92,11 +91,6 @@ class Trace:
     def launch_of(self, event: Event) -> Event | None:
         """The call on the host that launched a device event."""
         return None if event.correlation is None else self.launches.get(event.correlation)
-
-
-def read_trace(path: Path) -> dict[str, Any]:
-    """The plain JSON of a trace file, packed with gzip or not."""
-    return decode_trace(path.read_bytes())
 
 
 def decode_trace(content: bytes) -> dict[str, Any]:

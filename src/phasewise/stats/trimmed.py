@@ -53,14 +53,6 @@ def trimmed_mean(values: Sequence[float] | np.ndarray) -> TrimmedMean:
     return TrimmedMean(estimate=estimate, standard_error=error, df=kept - 1, rounds=n)
 
 
-def trimmed_centre(values: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Only the trimmed mean, for many samples at once along `axis`."""
-    ordered = np.sort(np.moveaxis(values, axis, -1), axis=-1)
-    n = ordered.shape[-1]
-    cut = (n - kept_rounds(n)) // 2
-    return ordered[..., cut : n - cut].mean(axis=-1)
-
-
 def yuen_interval(values: Sequence[float] | np.ndarray, *, level: float = 0.95) -> tuple[float, float]:
     """The t-interval of the trimmed mean on the scale of the values; infinite for one round."""
     centre = trimmed_mean(values)
