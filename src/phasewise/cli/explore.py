@@ -13,7 +13,8 @@ import msgspec
 from phasewise.cli.project import load_configuration, project_layout
 from phasewise.environment import detect
 from phasewise.model.discover import load_workload
-from phasewise.model.layout import WORKLOAD_NAME, check_name
+from phasewise.model.fields import WorkloadName
+from phasewise.model.parse import parse
 from phasewise.model.stack import default_switches
 from phasewise.records.base import Scalar
 from phasewise.records.errors import PlanError
@@ -32,7 +33,7 @@ workloads:
 @click.option("--name", default="my_workload", show_default=True, help="Name of the workload and of its file.")
 def init(folder: Path, name: str) -> None:
     """Write a workload that runs, and the configuration for it, into FOLDER."""
-    check_name(name, WORKLOAD_NAME, "--name")
+    parse(name, WorkloadName, "--name")
     file, config = folder / f"{name}.py", folder / "workflow" / "config.yaml"
     for path in (file, config):
         if path.exists():

@@ -68,11 +68,14 @@ def program_name(workload: Workload, source: str, root: Path) -> str:
 def sibling_file(program: str, name: str) -> Path | None:
     """File of `name` (checks, peers) beside the program module, else the program's own file; nothing is imported."""
     package, _, _ = program.rpartition(".")
-    for candidate in ([f"{package}.{name}"] if package else []) + [program]:
-        spec = _find_spec(candidate)
-        if spec is not None and spec.origin:
-            return Path(spec.origin)
-    return None
+    beside = find_module_file(f"{package}.{name}") if package else None
+    return beside or find_module_file(program)
+
+
+def find_module_file(name: str) -> Path | None:
+    """File of a module; None where there is none. The packages around it are imported."""
+    spec = _find_spec(name)
+    return Path(spec.origin) if spec is not None and spec.origin else None
 
 
 def load_sibling(program: str, name: str) -> ModuleType:

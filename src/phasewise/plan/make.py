@@ -11,7 +11,7 @@ import msgspec
 
 from phasewise.model.check import check_workload
 from phasewise.model.configuration import Configuration, WorkloadOptions, choose_budget
-from phasewise.model.discover import load_workload, program_name, sibling_file
+from phasewise.model.discover import find_module_file, load_workload, program_name, sibling_file
 from phasewise.model.freshness import find_closure
 from phasewise.model.layout import Layout
 from phasewise.model.stack import stack_variants
@@ -59,7 +59,10 @@ def plan_runs(configuration: Configuration, root: Path, machine: Machine) -> tup
 def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path, machine: Machine) -> PlannedRun:
     workload = load_workload(options.source, root)
     program = program_name(workload, options.source, root)
-    check_workload(workload, options.name, sibling_file(program, "checks"))
+    file = find_module_file(program)
+    if file is None:
+        raise PlanError(f"workload {options.name}: program {program!r} is no module that is found; correct it")
+    workload = check_workload(workload, options.name, program=file, checks=sibling_file(program, "checks"))
     size = options.size or configuration.size
     if size == "auto":
         size = "full" if machine.kind == "cuda" else "tiny"
