@@ -30,8 +30,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from phasewise.bench import worker
 from phasewise.bench.no_gc import no_gc
+from phasewise.model.apart import die_with_parent
 
 # where the server listens, for the processes of this run
 SERVER = "PHASEWISE_FORK_SERVER"
@@ -145,7 +145,7 @@ class Server:
             self.workers[pid] = connection
             self.selector.register(connection, selectors.EVENT_READ, data=pid)
             return None
-        worker.die_with_parent()
+        die_with_parent()
         if os.getppid() != server:
             # it ended before it could be followed
             os._exit(1)
@@ -225,7 +225,7 @@ if __name__ == "__main__":
         tooled.close()
         server = Server(plain)
     else:
-        worker.die_with_parent()
+        die_with_parent()
         plain.close()
         server = Server(tooled, tools=TOOLS)
     order = server.serve()
