@@ -109,11 +109,11 @@ BAD = {
     "tiers": (replace(GOOD, tiers={}), "tier 'strict' is missing"),
     "tier that lets anything pass": (
         with_tier(Tolerance(1.0, 0.0, why="it is fast")),
-        "rtol is 1; 0 to 0.1 is allowed",
+        "rtol = 1.0 is not allowed; a number from 0 to 0.1",
     ),
-    "tier of NaN": (with_tier(Tolerance(float("nan"), 0.0)), "rtol is nan"),
-    "tier without end": (with_tier(Tolerance(0.0, float("inf"), why="why not")), "a finite number from 0 on"),
-    "tier below the baseline": (with_tier(Tolerance(0.0, 0.0, times_baseline=0.5)), "times_baseline is 0.5"),
+    "tier of NaN": (with_tier(Tolerance(float("nan"), 0.0)), "rtol = nan"),
+    "tier without end": (with_tier(Tolerance(0.0, float("inf"), why="why not")), "a finite number, 0 or more"),
+    "tier below the baseline": (with_tier(Tolerance(0.0, 0.0, times_baseline=0.5)), "times_baseline = 0.5"),
     "wide tier": (with_tier(Tolerance(1e-3, 1e-5)), "tier 'moderate': rtol 0.001 and atol 1e-05 need a reason"),
     "tolerance of a phase": (
         replace(GOOD, phases=(replace(GOOD.phases[0], tolerance=Tolerance(1e-5, 1e-6)),)),

@@ -51,7 +51,7 @@ class Switches:
 
 
 PHASE = Phase(
-    "fused", {"fused": True}, because=Idea("one pass"), part="week-1", needs=Needs(), tolerance=Tolerance(1e-3, 1e-3),
+    "fused", {"fused": True}, because=Idea("one pass"), part="week-1", needs=Needs(), tolerance=Tolerance(1e-3, 1e-3, why="half precision"),
     targets=(Target("speedup", against="parent", minimum=1.1),), risks=(Risk("r", "low", "low", check="finite"),),
 )  # fmt: skip
 GOOD = Workload(

@@ -55,7 +55,8 @@ SwitchName = Annotated[str, Meta(pattern=r"\A[^\W\d]\w{0,63}\Z", description="a 
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="a finite number")]
 Positive = Annotated[float, Meta(gt=0, le=LARGEST, description="a finite number above 0")]
 NotNegative = Annotated[float, Meta(ge=0, le=LARGEST, description="a finite number, 0 or more,")]
-Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
+# a result that is off by a tenth of itself is another result
+Relative = Annotated[float, Meta(ge=0, le=0.1, description="a number from 0 to 0.1")]
 PerCent = Annotated[float, Meta(ge=0, le=100, description="0 to 100 per cent")]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description="a whole number of at most 64 bits")]
 Steps = Annotated[int, Meta(ge=1, le=1000, description="a whole number from 1 to 1000")]

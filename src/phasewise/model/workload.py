@@ -25,8 +25,8 @@ from phasewise.model.fields import (
     Positive,
     ProgramName,
     Rated,
+    Relative,
     Said,
-    Share,
     Size,
     Steps,
     SwitchName,
@@ -109,7 +109,7 @@ class Needs:
 class Tolerance:
     """|error| <= atol + rtol |reference|, and at most `times_baseline` the baseline's own error."""
 
-    rtol: Share
+    rtol: Relative
     atol: NotNegative
     times_baseline: TimesBaseline = 1e3
     unit: Text = ""
