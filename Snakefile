@@ -3,7 +3,11 @@ import shlex
 import sys
 from pathlib import Path
 
-from snakemake.utils import min_version, validate
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import min_version
+
+from phasewise.model.plain_yaml import read_yaml
+from phasewise.records.errors import UserError
 
 min_version("9.27")
 
@@ -13,10 +17,15 @@ shell.prefix(
 )
 
 
+# Snakemake would take the last of two equal keys, and unfold aliases without end
+try:
+    read_yaml(Path("workflow/config.yaml"))
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+
 configfile: "workflow/config.yaml"
 
-
-validate(config, "workflow/schemas/config.schema.yaml")
 
 # the command line's `--resources` would otherwise drop the limit that keeps measurements apart
 workflow.global_resources.setdefault("gpu", 1)

@@ -83,7 +83,7 @@ def test_the_tutorials_workload_loads_and_plans(repository, tmp_path):
     module = importlib.util.module_from_spec(spec)
     sys.modules["from_tutorial"] = module
     spec.loader.exec_module(module)
-    check_workload(module.workload, "from_tutorial", path)
+    check_workload(module.workload, "from_tutorial", program=path, checks=path)
     assert len([line for line in code.splitlines() if line.strip()]) <= 40
 
 

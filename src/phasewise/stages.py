@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from phasewise.environment import commit
+from phasewise.model.discover import name_source
 from phasewise.model.followed import name_followed
 from phasewise.model.freshness import Closure, find_closure
 from phasewise.model.layout import Layout
@@ -91,7 +92,10 @@ class Job:
     @property
     def closure(self) -> Closure | None:
         """The workload's files as they stand when the job begins."""
-        return None if self.scratch is not None else find_closure(self.run.plan.source, self.layout.root)
+        if self.scratch is not None:
+            return None
+        source, root = self.run.plan.source, self.layout.root
+        return find_closure(source, self.run.plan.program or name_source(source, root), root)
 
     @property
     def captures(self) -> Path:
@@ -128,7 +132,7 @@ def _count_cases(run: Run, variant: str) -> int:
 def _prepare(job: Job) -> Prepared:
     from phasewise.prepare.apart import prepare_in_process
 
-    return prepare_in_process(job.run.need(PreparePlan), job.layout)
+    return prepare_in_process(job.run.need(PreparePlan), job.closure, job.layout)
 
 
 def _need_yardsticks(run: Run, variant: str) -> list[Need]:

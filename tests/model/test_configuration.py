@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 import yaml
 
 from phasewise.model.configuration import choose_budget, parse_configuration, read_configuration
+from phasewise.model.parse import show
 from phasewise.records.errors import PlanError
 
 GOOD = {"workloads": {"bk_core": None}}
@@ -50,6 +52,10 @@ BAD: list[tuple[Any, str]] = [
     ({**GOOD, "measure": {"block_s": 0}}, "more than 0"),
     ({**GOOD, "measure": {"min_rounds": 50}}, "lower the other"),
     ({**GOOD, "budget": "standard", "measure": {"min_sets": 1}}, "give at least 2"),
+    ({**GOOD, "measure": {"min_rounds": 10**9}}, "at most 1000"),
+    ({**GOOD, "measure": {"seconds": math.inf}}, "at most"),
+    ({**GOOD, "measure": {"seconds": "60"}}, "wrong type"),
+    ({**GOOD, "seed": 2**70}, "at most"),
     ({**GOOD, "colour": "red"}, "'colour' is not known"),
 ]
 
@@ -59,7 +65,7 @@ def schema(repository):
     return yaml.safe_load((repository / "workflow/schemas/config.schema.yaml").read_text())
 
 
-@pytest.mark.parametrize(("plain", "words"), BAD, ids=[str(plain)[:60] for plain, _ in BAD])
+@pytest.mark.parametrize(("plain", "words"), BAD, ids=[show(plain)[:60] for plain, _ in BAD])
 def test_a_bad_configuration_is_refused_in_one_sentence(plain, words, schema):
     with pytest.raises(PlanError) as caught:
         parse_configuration(plain, schema, "config.yaml")
@@ -89,9 +95,37 @@ def test_a_file_that_is_absent_or_no_yaml_is_named(tmp_path, repository):
     schema = repository / "workflow/schemas/config.schema.yaml"
     with pytest.raises(PlanError, match="no configuration can be read"):
         read_configuration(tmp_path / "none.yaml", schema)
-    (tmp_path / "bad.yaml").write_text("workloads: {a: [}")
-    with pytest.raises(PlanError, match="not YAML"):
-        read_configuration(tmp_path / "bad.yaml", schema)
+
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{new}: &{new} [*{old}, *{old}]\n" for old, new in zip("abcdef", "bcdefg", strict=True)
+)
+YAML = {
+    "unclosed": ("workloads: {a: [}", "line 1"),
+    "key twice": ("seed: 1\nworkloads: {a: {}}\nseed: 2\n", "line 3: not the YAML that is read here (the key 'seed'"),
+    "deep key twice": ("workloads: {a: {size: tiny, size: full}}", "the key 'size' stands there twice"),
+    "aliases": (BOMB, "line 2: not the YAML that is read here (the alias *a is not allowed)"),
+    "deep": ("workloads: " + "[" * 3000 + "]" * 3000, "more than 8 levels"),
+    "number as name": ("workloads: {5: {}}", "a key has to be text, '5' is none"),
+    "nothing as name": ("workloads: {~: {}}", "a key has to be text"),
+    "list as name": ("workloads: {[a]: {}}", "a key has to be text"),
+    "no text": (b"workloads: \xff\xfe", "not YAML"),
+    "control": ("workloads: {a\x1b[2J: {}}", "not YAML"),
+    "tag": ("workloads: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
+    "two": ("workloads: {a: {}}\n---\nseed: 1\n", "line 2"),
+    "long": ("# " + "x" * (1 << 20), "longer than"),
+    "merge": ("a: {b: 1}\nworkloads: {<<: {a: {}}}", "a key has to be text"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), YAML.values(), ids=YAML)
+def test_yaml_says_each_thing_once(text, words, tmp_path, repository):
+    (tmp_path / "bad.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(PlanError) as caught:
+        read_configuration(tmp_path / "bad.yaml", repository / "workflow/schemas/config.schema.yaml")
+    assert words in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 500
 
 
 def test_a_cpu_gets_one_set_of_processes_and_a_gpu_several(schema):

@@ -68,7 +68,7 @@ class Switches:
     block: int = 0
 
 workload = Workload(
-    summary="", switches=Switches, cases={"a": Case(tiny=Shape(n=1))},
+    summary="Declared", switches=Switches, cases={"a": Case(tiny=Shape(n=1))},
     phases=(Phase("one", {"fast": True}, because=Idea("x")), Phase("two", {"block": 8}, because=Idea("y"), keep=False)),
 )
 """

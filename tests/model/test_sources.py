@@ -137,7 +137,7 @@ def work(tmp_path, monkeypatch):
 
 
 def test_a_closure_has_what_the_program_may_load_and_not_what_only_the_plan_is_made_from(work):
-    closure = find_closure("./work", work.parent)
+    closure = find_closure("./work", "work.program", work.parent)
     own = {name for name in closure.files if name.startswith("work/")}
     assert own == {
         "work/__init__.py", "work/program.py", "work/switches.py", "work/checks.py", "work/reference.py",
@@ -150,7 +150,7 @@ def test_a_closure_has_what_the_program_may_load_and_not_what_only_the_plan_is_m
 
 
 def test_what_was_loaded_is_stamped_as_it_was_before(work):
-    closure = find_closure("./work", work.parent)
+    closure = find_closure("./work", "work.program", work.parent)
     (work / "kernels/fast.py").write_text("x = 1")
     stamped = closure.stamp(["work/kernels/fast.py", "work/program.py", "work/phases.py", "work/other.py"])
     assert stamped.keys() == {"work/kernels/fast.py", "work/program.py", "work/other.py"}
@@ -158,7 +158,7 @@ def test_what_was_loaded_is_stamped_as_it_was_before(work):
 
 
 def test_a_file_that_is_gone_has_changed(work):
-    stamped = find_closure("./work", work.parent).stamp(["work/reference.py"])
+    stamped = find_closure("./work", "work.program", work.parent).stamp(["work/reference.py"])
     (work / "reference.py").unlink()
     assert list_changed(stamped) == ["work/reference.py"]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from phasewise.model.freshness import find_closure
 from phasewise.model.layout import Layout
 from phasewise.prepare.apart import prepare_in_process, prepare_plain
 from phasewise.records.errors import UserError
@@ -29,7 +30,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PreparePlan:
 
 def test_what_is_prepared_apart_is_on_record(plan, tmp_path):
     layout = Layout(tmp_path)
-    apart = prepare_in_process(plan, layout)
+    apart = prepare_in_process(plan, find_closure(SOURCE.name, "prepared", tmp_path), layout)
     assert apart.artifacts and (tmp_path / apart.artifacts[0].path).is_file() and apart.work[0].case == "lookup"
     assert os.environ["PHASEWISE_DATA"] == ""
     here = prepare_plain({"plan": msgspec.to_builtins(plan), "root": str(tmp_path)})
@@ -43,7 +44,7 @@ def test_a_preparation_that_fails_is_one_sentence(plan, tmp_path):
     source = tmp_path / SOURCE.name
     source.write_text(source.read_text().replace("def prepare(folder):", "def prepare(folder):\n    1 / 0"))
     with pytest.raises(UserError) as caught:
-        prepare_in_process(plan, Layout(tmp_path))
+        prepare_in_process(plan, None, Layout(tmp_path))
     assert str(caught.value) == (
         "prepared: it could not be prepared (ZeroDivisionError: division by zero); correct prepared.py"
     )

@@ -52,7 +52,7 @@ def test_a_missing_check_fails_with_a_sentence():
 
 def test_a_check_that_raises_fails_with_type_and_message():
     assert check("breaks").message == "KeyError: 'nothing'"
-    assert "returned NoneType" in check("says-nothing").message
+    assert "a phasewise.Checked is needed" in check("says-nothing").message
 
 
 def test_checks_of_other_cases_are_left_alone():

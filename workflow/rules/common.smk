@@ -1,11 +1,11 @@
 # The plan is made while this file is read: without torch, and written only where its content changed.
-from snakemake.exceptions import WorkflowError
+import yaml
 
+from phasewise.cli.project import find_schema
 from phasewise.graph import Graph, lock_project
 from phasewise.model.configuration import parse_configuration
 from phasewise.model.layout import Layout
 from phasewise.plan import find_machine, plan_runs, write_plans
-from phasewise.records.errors import UserError
 from phasewise.workers.forkserver import SERVER, start_fork_server
 from phasewise.store import write_if_changed
 
@@ -13,7 +13,11 @@ from phasewise.store import write_if_changed
 def plan_all():
     layout = Layout(Path.cwd())
     try:
-        configuration = parse_configuration(dict(config), {}, "workflow/config.yaml")
+        configuration = parse_configuration(
+            dict(config),
+            yaml.safe_load(find_schema(layout.root).read_text()),
+            "workflow/config.yaml",
+        )
         machine = find_machine(layout, configuration.device)
         planned = plan_runs(configuration, layout.root, machine)
         write_if_changed(machine, layout.identity(machine.device))

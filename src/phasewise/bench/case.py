@@ -14,6 +14,7 @@ import torch
 from phasewise.bench.functions import Batch, Functions, load_functions, load_peer, make_switches
 from phasewise.model.data import use_data_folder
 from phasewise.model.layout import Layout
+from phasewise.model.parse import parse
 from phasewise.model.program import Program
 from phasewise.model.workload import Shape, Unsupported, Work
 from phasewise.records.plan import PlannedCase, VariantPlan
@@ -205,8 +206,9 @@ def make_ring(functions: Functions, case: str, shape: Shape, seed: int, ring: in
 
 
 def copy_to_cpu(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Detached copies on the CPU, in the dtype they have."""
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+    """Detached copies on the CPU, in the dtype they have; raises PlanError where these are no named tensors."""
+    named = parse(tensors, Batch, "outputs or state")
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in named.items()}
 
 
 def synchronize(program: Program, device: torch.device) -> None:

@@ -28,8 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from phasewise.bench import worker
 from phasewise.bench.no_gc import no_gc
+from phasewise.model.apart import die_with_parent
 
 # of torch.profiler: it asks whether the compiler has something to annotate; of a second opinion: pandas
 TOOLS = ("torch._inductor", "torch_tb_profiler.profiler.data")
@@ -113,7 +113,7 @@ class Server:
             self.workers[pid] = connection
             self.selector.register(connection, selectors.EVENT_READ, data=pid)
             return None
-        worker.die_with_parent()
+        die_with_parent()
         if os.getppid() != server:
             # it ended before it could be followed
             os._exit(1)
@@ -193,7 +193,7 @@ if __name__ == "__main__":
         tooled.close()
         server = Server(plain)
     else:
-        worker.die_with_parent()
+        die_with_parent()
         plain.close()
         server = Server(tooled, tools=TOOLS)
     order = server.serve()

@@ -6,6 +6,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import torch
 
 from phasewise.model.discover import load_sibling, load_workload, program_name
+from phasewise.model.fields import Items
+from phasewise.model.parse import parse
 from phasewise.model.program import Program
 from phasewise.model.workload import Shape, Work, Workload
 from phasewise.records.errors import PlanError
@@ -56,14 +59,25 @@ def load_functions(source: str, root: Path) -> Functions:
     return Functions(
         workload=workload,
         module=module,
-        make_inputs=module.make_inputs,
-        build=module.build,
-        reference=getattr(module, "reference", None),
-        work=getattr(module, "work", _unknown_work),
+        make_inputs=partial(_call, module.make_inputs, Batch),
+        build=partial(_call, module.build, Program),
+        reference=_find(module, "reference", Program),
+        work=_find(module, "work", Work) or _unknown_work,
         prepare=getattr(module, "prepare", None),
-        rows=getattr(module, "rows", None),
-        audit=getattr(module, "audit", None),
+        rows=_find(module, "rows", Items),
+        audit=_find(module, "audit", Batch),
     )
+
+
+def _find(module: ModuleType, name: str, kind: Any) -> Callable[..., Any] | None:
+    """The function of that name, whose results are read as of `kind`; None where there is none."""
+    function = getattr(module, name, None)
+    return None if function is None else partial(_call, function, kind)
+
+
+def _call(function: Callable[..., Any], kind: Any, *arguments: Any, **options: Any) -> Any:
+    """What a function of the user gives; raises PlanError where that is nothing of `kind`."""
+    return parse(function(*arguments, **options), kind, f"{getattr(function, '__name__', 'function')}(...)")
 
 
 def make_switches(workload: Workload, values: Mapping[str, Any]) -> Any:
@@ -79,7 +93,7 @@ def load_peer(functions: Functions, name: str) -> Callable[..., Program]:
         raise PlanError(
             f"{module.__name__}: peer {name!r} has no function {name.replace('-', '_')}; write it or drop the peer"
         )
-    return peer
+    return partial(_call, peer, Program)
 
 
 def load_check(functions: Functions, name: str) -> Callable[..., Any] | None:

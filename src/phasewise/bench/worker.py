@@ -7,9 +7,7 @@ line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import signal
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -17,11 +15,9 @@ from typing import Any
 
 from phasewise.bench.import_function import import_function
 from phasewise.bench.no_gc import no_gc
+from phasewise.model.apart import die_with_parent
 from phasewise.workers.channel import Channel
 from phasewise.workers.failure import describe_exception
-
-# prctl(2)
-PR_SET_PDEATHSIG = 1
 
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
 
@@ -70,14 +66,6 @@ def _call(target: str, payload: Any, memory_bytes: int | None) -> Any:
     with no_gc():
         function = import_function(target)
     return function(payload)
-
-
-def die_with_parent() -> None:
-    """Have the kernel end this process when the one that started it is gone: a step that hangs would never see its pipe close."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    # Linux only
-    if prctl is not None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _make_hook(channel: Channel, shown: Hook) -> Hook:

@@ -43,12 +43,12 @@ def attempt(
 ) -> Attempt:
     """Validate the ancestors and the variant, measure it beside its parent, profile and analyse it."""
     from phasewise.analyse import analyse_run
-    from phasewise.prepare.workload import prepare_workload
+    from phasewise.prepare.apart import prepare_in_process
 
     story = planned.run_plan
     known = read_if_there(layout.machine(machine.device), Machine) or machine
     prepared = read_if_there(layout.run(story.workload, story.run) / "prepare.json", Prepared)
-    prepared = prepared or prepare_workload(planned.prepare, layout)
+    prepared = prepared or prepare_in_process(planned.prepare, None, layout)
     quick = (msgspec.structs.replace(other, budget=QUICK, profilers=("torch",)) for other in plans.values())
     run = Run(story.workload, story.run, [story, known, prepared, *quick])
     jobs = [(VALIDATE, name) for name in reversed(plan.ancestors)]

@@ -12,12 +12,12 @@ import msgspec
 
 from phasewise.cli.project import load_configuration, project_layout
 from phasewise.environment import detect
-from phasewise.model.discover import load_workload
-from phasewise.model.layout import WORKLOAD_NAME, check_name
-from phasewise.model.stack import default_switches
+from phasewise.model.apart import call_apart
+from phasewise.model.fields import WorkloadName
+from phasewise.model.parse import parse
 from phasewise.records.base import Scalar
 from phasewise.records.errors import PlanError
-from phasewise.records.plan import VariantPlan
+from phasewise.records.plan import Kind, VariantPlan
 from phasewise.workers.lock import lock_machine
 
 TEMPLATE = Path(__file__).with_name("template.py")
@@ -32,7 +32,7 @@ workloads:
 @click.option("--name", default="my_workload", show_default=True, help="Name of the workload and of its file.")
 def init(folder: Path, name: str) -> None:
     """Write a workload that runs, and the configuration for it, into FOLDER."""
-    check_name(name, WORKLOAD_NAME, "--name")
+    parse(name, WorkloadName, "--name")
     file, config = folder / f"{name}.py", folder / "workflow" / "config.yaml"
     for path in (file, config):
         if path.exists():
@@ -68,11 +68,11 @@ def try_variant(workload: str, variant: str, case: str | None, changes: tuple[st
     plans = {plan.variant: plan for plan in planned.variants}
     if variant not in plans:
         raise PlanError(f"try: variant {variant!r} is not planned; choose among {', '.join(plans)}")
-    loaded = load_workload(chosen[0].source, layout.root)
-    plan = _change(_choose(plans[variant], case), changes, default_switches(loaded))
-    for one in plan.cases:
-        # a workload may refuse a value itself, and then no stage has to start
-        loaded.switches(**one.switches)
+    baseline = next(row for row in planned.run_plan.variants if row.kind is Kind.BASELINE)
+    plan = _change(_choose(plans[variant], case), changes, baseline.switches)
+    # a workload may refuse a value itself, and then no stage has to start
+    payload = {"source": chosen[0].source, "root": str(layout.root), "switches": [one.switches for one in plan.cases]}
+    call_apart("phasewise.model.discover:try_switches", [payload], type(None), places=[f"try: {variant}"])
     # of the others, which may lack the case, whatever cases they have
     plans = {name: _choose(other, case) if _has(other, case) else other for name, other in plans.items()} | {
         variant: plan

@@ -11,7 +11,9 @@ import msgspec
 import yaml
 
 from phasewise.model.discover import default_source
-from phasewise.model.layout import WORKLOAD_NAME, check_name
+from phasewise.model.fields import WorkloadName
+from phasewise.model.parse import parse, show
+from phasewise.model.plain_yaml import read_yaml
 from phasewise.records.errors import PlanError
 from phasewise.records.plan import Budget
 
@@ -67,15 +69,7 @@ def read_configuration(path: Path, schema: Path) -> Configuration:
     Raises:
         PlanError: one sentence with the key, its value and what is allowed.
     """
-    try:
-        plain = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise PlanError(
-            f"{path}: no configuration can be read there ({error.strerror}); restore it or name another"
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise PlanError(f"{path}: not YAML ({' '.join(str(error).split())}); mend it") from error
-    return parse_configuration(plain, yaml.safe_load(schema.read_text()), str(path))
+    return parse_configuration(read_yaml(path), yaml.safe_load(schema.read_text()), str(path))
 
 
 def parse_configuration(plain: Any, schema: Mapping[str, Any], place: str) -> Configuration:
@@ -123,7 +117,7 @@ def choose_budget(configuration: Configuration, kind: str, place: str = "configu
 
 
 def _workload(name: str, values: Mapping[str, Any], place: str) -> WorkloadOptions:
-    check_name(name, WORKLOAD_NAME, f"{place}: workloads")
+    parse(name, WorkloadName, f"{place}: workloads")
     lists = {key: tuple(values[key]) for key in ("cases", "phases") if key in values}
     rest: dict[str, Any] = {key: value for key, value in values.items() if key not in lists} | lists
     return WorkloadOptions(name=name, source=rest.pop("source", default_source(name)), **rest)
@@ -134,19 +128,19 @@ def _describe(error: jsonschema.ValidationError) -> str:
     key = ".".join(str(part) for part in error.absolute_path) or "top level"
     allowed = {
         "enum": lambda: (
-            f"{error.instance!r} is not allowed; choose one of {', '.join(map(str, error.validator_value))}"
+            f"{show(error.instance)} is not allowed; choose one of {', '.join(map(str, error.validator_value))}"
         ),
         "type": lambda: (
-            f"{error.instance!r} has the wrong type; a value of type {_types(error.validator_value)} is needed"
+            f"{show(error.instance)} has the wrong type; a value of type {_types(error.validator_value)} is needed"
         ),
         "additionalProperties": lambda: f"{_unknown(error)} not known; choose among {', '.join(sorted(_known(error)))}",
         "required": lambda: f"{error.message.split(chr(39))[1]!r} is missing; add it",
         "pattern": lambda: (
-            f"{error.instance!r} is not allowed as a name; use lower-case letters, digits and _, and no reserved name"
+            f"{show(error.instance)} is not allowed as a name; use lower-case letters, digits and _, and no reserved name"
         ),
         "minItems": lambda: "an empty list is not allowed; name at least one or leave the key out",
         "minProperties": lambda: "no workload is named; name at least one",
-        "uniqueItems": lambda: f"{error.instance!r} names something twice; name it once",
+        "uniqueItems": lambda: f"{show(error.instance)} names something twice; name it once",
     }
     if error.validator in allowed:
         return f"{key}: {allowed[error.validator]()}"
@@ -157,7 +151,7 @@ def _describe(error: jsonschema.ValidationError) -> str:
         "minLength": "a length of at least",
     }
     if error.validator in bound:
-        return f"{key}: {error.instance!r} is not allowed; use {bound[error.validator]} {error.validator_value}"
+        return f"{key}: {show(error.instance)} is not allowed; use {bound[error.validator]} {error.validator_value}"
     return f"{key}: {error.message}; correct it"
 
 

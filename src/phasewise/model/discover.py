@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from phasewise.model.workload import Workload
 from phasewise.records.errors import PlanError
@@ -22,20 +23,39 @@ def load_module(source: str, root: Path) -> ModuleType:
 
     Paths are relative to `root`; the folder that holds the file or folder goes onto `sys.path`, so that siblings import.
     """
+    name = name_source(source, root)
+    if _looks_like_path(source):
+        make_importable(source, root)
+        path = (root / source).resolve()
+        _forget_namesake(
+            name.partition(".")[0], *([path / "__init__.py", path / "phases.py"] if path.is_dir() else [path])
+        )
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise PlanError(
+            f"workload source {source!r}: module {error.name!r} is not installed or does not exist; correct it"
+        ) from error
+
+
+def name_source(source: str, root: Path) -> str:
+    """Dotted name of the module at `source`; nothing is imported.
+
+    Raises:
+        PlanError: there is no such file or folder.
+    """
     if not _looks_like_path(source):
-        return _import(source, source)
-    path = (root / source).resolve()
-    if path.is_dir():
-        if not (path / "phases.py").is_file():
+        return source
+    try:
+        path = (root / source).resolve()
+        if path.is_dir() and not (path / "phases.py").is_file():
             raise PlanError(f"workload source {source!r}: the folder has no phases.py; add one or name the file itself")
-        _add_to_path(path.parent)
-        _forget_namesake(path.name, path / "__init__.py", path / "phases.py")
-        return _import(f"{path.name}.phases", source)
-    if not path.is_file():
-        raise PlanError(f"workload source {source!r}: no such file below {root.name or root}; correct `source`")
-    _add_to_path(path.parent)
-    _forget_namesake(path.stem, path)
-    return _import(path.stem, source)
+        if not path.is_dir() and not path.is_file():
+            raise PlanError(f"workload source {source!r}: no such file below {root.name or root}; correct `source`")
+    except (OSError, RuntimeError) as error:
+        # a name that is too long, links in a circle
+        raise PlanError(f"workload source {source!r}: it can't be reached ({error}); correct it") from error
+    return f"{path.name}.phases" if path.is_dir() else path.stem
 
 
 def make_importable(source: str, root: Path) -> None:
@@ -60,19 +80,29 @@ def load_workload(source: str, root: Path) -> Workload:
     return found
 
 
+def try_switches(payload: dict[str, Any]) -> None:
+    """Make the switches of the workload at {source, root}, which may refuse a value."""
+    workload = load_workload(payload["source"], Path(payload["root"]))
+    for values in payload["switches"]:
+        workload.switches(**values)
+
+
 def program_name(workload: Workload, source: str, root: Path) -> str:
     """Dotted name of the module that holds `build`."""
-    return workload.program or load_module(source, root).__name__
+    return workload.program or name_source(source, root)
 
 
 def sibling_file(program: str, name: str) -> Path | None:
     """File of `name` (checks, peers) beside the program module, else the program's own file; nothing is imported."""
     package, _, _ = program.rpartition(".")
-    for candidate in ([f"{package}.{name}"] if package else []) + [program]:
-        spec = _find_spec(candidate)
-        if spec is not None and spec.origin:
-            return Path(spec.origin)
-    return None
+    beside = find_module_file(f"{package}.{name}") if package else None
+    return beside or find_module_file(program)
+
+
+def find_module_file(name: str) -> Path | None:
+    """File of a module; None where there is none. The packages around it are imported."""
+    spec = _find_spec(name)
+    return Path(spec.origin) if spec is not None and spec.origin else None
 
 
 def load_sibling(program: str, name: str) -> ModuleType:
@@ -108,14 +138,3 @@ def _forget_namesake(name: str, *files: Path) -> None:
         for other in [key for key in sys.modules if key == name or key.startswith(f"{name}.")]:
             del sys.modules[other]
         importlib.invalidate_caches()
-
-
-def _import(name: str, source: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise PlanError(
-            f"workload source {source!r}: module {error.name!r} is not installed or does not exist; correct it"
-        ) from error
-    except (SyntaxError, TypeError, ValueError, NameError, AttributeError) as error:
-        raise PlanError(f"workload source {source!r}: {type(error).__name__}: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,9 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from phasewise.model.discover import load_module, load_workload, make_importable, program_name
+from phasewise.model.apart import call_apart
+from phasewise.model.discover import load_workload, make_importable, name_source
 from phasewise.model.layout import Layout
-from phasewise.model.sources import add_named_files, follow_imports, hash_files, name_files, name_module
+from phasewise.model.parse import parse
+from phasewise.model.sources import add_named_files, find_file, follow_imports, hash_files, name_files
+from phasewise.model.workload import Workload
+from phasewise.records.base import Scalar
 from phasewise.records.errors import PlanError
 from phasewise.records.plan import Kind, RunPlan, StoryVariant
 
@@ -42,22 +47,20 @@ class Closure:
         return {name: self.files.get(name) or late[name] for name in sorted(names)}
 
 
-def find_closure(source: str, root: Path) -> Closure:
-    """The closure of the workload at `source`; imports its `phases.py` and parses the rest.
+def find_closure(source: str, program: str, root: Path) -> Closure:
+    """The closure of the workload at `source`, whose `build` is in the module `program`; files are parsed, nothing is imported.
 
     Raises:
-        PlanError: the workload can't be loaded.
+        PlanError: there is no such file.
     """
-    workload = load_workload(source, root)
-    program = program_name(workload, source, root)
+    make_importable(source, root)
     package = program.rpartition(".")[0]
     reached = follow_imports(
         name
         for module in (program, *(f"{package}.{sibling}" for sibling in SIBLINGS if package))
         for name in name_files(module)
     )
-    plan = name_module(load_module(source, root))
-    planned = follow_imports([plan]) - reached if plan is not None else set()
+    planned = follow_imports(name_files(name_source(source, root))) - reached
     return Closure(files=hash_files(add_named_files(reached)), planned=frozenset(planned))
 
 
@@ -143,7 +146,7 @@ def _list_ancestors(row: StoryVariant, run: RunPlan, root: Path) -> tuple[str, .
 def _list_replanned(run: RunPlan, root: Path) -> dict[str, tuple[str, ...]]:
     """Variants of phases that are declared otherwise now: other switches, kept or no longer kept."""
     try:
-        declared = {phase.name: phase for phase in load_workload(run.source, root).phases}
+        declared = {phase.name: phase for phase in _read_phases(run.source, root, _list_ages(run.source, root))}
     except PlanError:
         # then its files are not there either
         return {}
@@ -152,12 +155,39 @@ def _list_replanned(run: RunPlan, root: Path) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for told in run.phases:
         phase = declared.get(told.phase)
-        same = phase is not None and told.kept == (phase.keep and phase.must is None)
+        same = phase is not None and told.kept == phase.kept
         if phase is not None and told.variant in rows:
             same = same and all(rows[told.variant].get(name, value) == value for name, value in phase.sets.items())
         if not same:
             found[told.variant] = (f"phase {told.phase}",)
     return found
+
+
+class Declared(msgspec.Struct):
+    """What is compared of a phase as it is declared now."""
+
+    name: str
+    kept: bool
+    sets: dict[str, Scalar]
+
+
+@functools.lru_cache(maxsize=64)
+def _read_phases(source: str, root: Path, ages: tuple[int, ...]) -> list[Declared]:
+    """The phases as they are declared in files of these ages; raises PlanError."""
+    payload = {"source": source, "root": str(root)}
+    return call_apart(f"{__name__}:list_phases", [payload], list[Declared], places=[source])[0]
+
+
+def _list_ages(source: str, root: Path) -> tuple[int, ...]:
+    """When the files that the phases are declared in were changed."""
+    files = (find_file(name) for name in sorted(follow_imports(name_files(name_source(source, root)))))
+    return tuple(file.stat().st_mtime_ns for file in files if file is not None)
+
+
+def list_phases(payload: dict[str, str]) -> list[Declared]:
+    """The phases of the workload at {source, root}."""
+    phases = parse(load_workload(payload["source"], Path(payload["root"])), Workload, payload["source"]).phases
+    return [Declared(name=one.name, kept=one.keep and one.must is None, sets=dict(one.sets)) for one in phases]
 
 
 def _join(parts: Iterable[Iterable[str] | None]) -> tuple[str, ...] | None:

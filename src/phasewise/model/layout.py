@@ -6,12 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from phasewise.records.errors import PlanError
-
-WORKLOAD_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 VARIANT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-# `profiles/default` is Snakemake's run profile; the others are names of stages of dvc.yaml or folders of ours
-RESERVED = frozenset({"default", "machine", "machines", "index", "records", "captures", "gpu", "slurm"})
 
 
 @dataclass(frozen=True)
@@ -50,16 +45,3 @@ class Layout:
     def relative(self, path: Path) -> str:
         """`path` as records name it: below the top folder, with forward slashes."""
         return path.resolve().relative_to(self.root.resolve()).as_posix()
-
-
-def check_name(name: str, pattern: re.Pattern[str], place: str) -> str:
-    """`name`, if it is safe as a folder name.
-
-    Raises:
-        PlanError: it is not, or it is reserved.
-    """
-    if not pattern.fullmatch(name):
-        raise PlanError(f"{place}: name {name!r} is not allowed; use lower-case letters and digits ({pattern.pattern})")
-    if name in RESERVED:
-        raise PlanError(f"{place}: name {name!r} is reserved ({', '.join(sorted(RESERVED))}); choose another")
-    return name

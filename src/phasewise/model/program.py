@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from phasewise.records.base import Quantity
+from phasewise.model.fields import Text
+from phasewise.records.base import Quantity, Scalar
 from phasewise.records.validate import Chart, Series
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ class Program:
     sync: Callable[[], None] | None = None
     close: Callable[[], None] = _nothing
     # kernels that fell back to their reference here, with the reason
-    fallbacks: tuple[str, ...] = ()
+    fallbacks: tuple[Text, ...] = ()
     # facts for the analyser, such as {"autocast": "bfloat16"}
-    facts: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    facts: Mapping[Text, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,6 @@ class Checked:
     """What a check returns."""
 
     passed: bool
-    message: str = ""
-    numbers: Mapping[str, Quantity] = field(default_factory=dict)
+    message: Text = ""
+    numbers: Mapping[Text, Quantity] = field(default_factory=dict)
     chart: Chart | None = None

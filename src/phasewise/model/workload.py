@@ -11,6 +11,30 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from phasewise.model.fields import (
+    ByteCount,
+    ByteLimit,
+    CheckName,
+    Gpus,
+    Items,
+    ModuleName,
+    Name,
+    NotNegative,
+    Number,
+    PerCent,
+    Positive,
+    ProgramName,
+    Rated,
+    Relative,
+    Said,
+    Size,
+    Steps,
+    SwitchName,
+    Text,
+    Tier,
+    TimesBaseline,
+    Version,
+)
 from phasewise.records.base import Scalar
 
 if TYPE_CHECKING:
@@ -56,18 +80,18 @@ class Case:
     # "timed": placing the canonical batch is part of the step; "resident": it is there already
     inputs: Literal["timed", "resident"] = "timed"
     # steps that validation follows; at least four of a program with state
-    steps: int = 3
+    steps: Steps = 3
     # "cold" flushes the L2 cache before each step, one step a block
     cache: Literal["steady", "cold"] = "steady"
     # cap on the memory of each worker, by size
-    memory_limit_bytes: Mapping[str, int] = field(default_factory=dict)
+    memory_limit_bytes: Mapping[Size, ByteLimit] = field(default_factory=dict)
     # two smaller shapes at which a slow baseline is measured per item, by size
-    baseline_at: Mapping[str, tuple[Shape, Shape]] = field(default_factory=dict)
+    baseline_at: Mapping[Size, tuple[Shape, Shape]] = field(default_factory=dict)
     scaling: Literal["weak", "strong"] = "weak"
     # False where programs have no `module`, such as a training step: no process is started to find that out
     export: bool = True
     # items that are held against the reference at `full`; everything is held against the nearest validated ancestor
-    sample_items: int | None = None
+    sample_items: Items | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,26 +99,26 @@ class Needs:
     """What a phase needs of the machine; a phase whose needs are unmet drops out of the stacks after it."""
 
     cuda: bool = False
-    gpus: int = 0
-    capability: tuple[int, int] | None = None
-    modules: tuple[str, ...] = ()
-    memory_bytes: int = 0
+    gpus: Gpus = 0
+    capability: tuple[Version, Version] | None = None
+    modules: tuple[ModuleName, ...] = ()
+    memory_bytes: ByteCount = 0
 
 
 @dataclass(frozen=True)
 class Tolerance:
     """|error| <= atol + rtol |reference|, and at most `times_baseline` the baseline's own error."""
 
-    rtol: float
-    atol: float
-    times_baseline: float = 1e3
-    unit: str = ""
-    why: str = ""
+    rtol: Relative
+    atol: NotNegative
+    times_baseline: TimesBaseline = 1e3
+    unit: Text = ""
+    why: Text = ""
 
 
 # float32 rounds at 6e-8: strict leaves room for sums of a thousand terms, moderate for reordered long sums,
 # relaxed for bfloat16 and tf32 products
-DEFAULT_TIERS: Mapping[str, Tolerance] = {
+DEFAULT_TIERS: Mapping[Tier, Tolerance] = {
     "strict": Tolerance(1e-5, 1e-6, times_baseline=8),
     "moderate": Tolerance(1e-4, 1e-5, times_baseline=64),
     "relaxed": Tolerance(2e-2, 2e-3, times_baseline=1e6),
@@ -105,23 +129,24 @@ DEFAULT_TIERS: Mapping[str, Tolerance] = {
 class Idea:
     """A `because` that algebra and not a trace suggested."""
 
-    text: str
+    text: Said
 
 
 @dataclass(frozen=True)
 class Risk:
     """What may go wrong with a phase, and the check that says whether it did."""
 
-    title: str
-    probability: str | float
-    impact: str
-    symptom: str = ""
-    mitigation: str = ""
-    contingency: str = ""
+    title: Said
+    # a word, or per cent
+    probability: Said | PerCent
+    impact: Said
+    symptom: Text = ""
+    mitigation: Text = ""
+    contingency: Text = ""
     # name of a check of the workload or of the core
-    check: str | None = None
+    check: CheckName | None = None
     # why no check can tell
-    by_hand: str | None = None
+    by_hand: Said | None = None
 
 
 @dataclass(frozen=True)
@@ -132,87 +157,87 @@ class Target:
     Absolute bounds of time, memory, energy and utilisation are judged at the largest size that the case has.
     """
 
-    metric: str
-    case: str | None = None
-    against: str = "absolute"
-    minimum: float | None = None
-    target: float | None = None
-    stretch: float | None = None
-    name: str = ""
-    unit: str = ""
+    metric: Said
+    case: Name | None = None
+    against: Name = "absolute"
+    minimum: Number | None = None
+    target: Number | None = None
+    stretch: Number | None = None
+    name: Text = ""
+    unit: Text = ""
     # for numbers that a check returns: which way is better
     better: Literal["higher", "lower", ""] = ""
     # why what is measured is not what the target means; it is then neither reached nor missed, whatever the number
-    disowned: str = ""
+    disowned: Text = ""
 
 
 @dataclass(frozen=True)
 class Phase:
     """A named setting of switches, with the reason for it and what it should gain."""
 
-    name: str
-    sets: Mapping[str, Scalar]
+    name: Name
+    sets: Mapping[SwitchName, Scalar]
     # a finding id, or `Idea("...")`
-    because: str | Idea = ""
-    part: str | None = None
+    because: Text | Idea = ""
+    part: Name | None = None
     # speed-up over the parent: an interval that the author expects
-    expect: tuple[float, float] | None = None
+    expect: tuple[Positive, Positive] | None = None
     # what the user's document promised
-    documented: tuple[float, float] | None = None
+    documented: tuple[Positive, Positive] | None = None
     keep: bool = True
     must: Literal["INVALID"] | None = None
     # the phase this one is built on, where it is not the last kept one
-    onto: str | None = None
+    onto: Name | None = None
     needs: Needs = Needs()
     # cases it applies to; () = all
-    cases: tuple[str, ...] = ()
+    cases: tuple[Name, ...] = ()
     tolerance: Tolerance | None = None
     targets: tuple[Target, ...] = ()
     risks: tuple[Risk, ...] = ()
     # one line for the summary table; the switches where it is empty
-    method: str = ""
+    method: Text = ""
     # why it stays in the stack although it gains nothing or loses by itself: the report quotes this in place of its advice
-    stays: str = ""
+    stays: Text = ""
 
 
 @dataclass(frozen=True)
 class Check:
     """A function of `checks.py` (or of the core): `name` with dashes is the function with underscores."""
 
-    name: str
+    name: CheckName
     # every variant, kept ones, or the end of the stack only
     when: Literal["every", "kept", "final"] = "every"
-    cases: tuple[str, ...] = ()
+    cases: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True)
 class Peer:
     """Another package's way to do the same work: a function of `peers.py` that returns a Program."""
 
-    name: str
+    name: Name
     # distribution whose version is recorded
-    package: str = ""
+    package: Text = ""
     needs: Needs = Needs()
-    cases: tuple[str, ...] = ()
+    cases: tuple[Name, ...] = ()
     # the phase of ours that it is measured beside, where that is not the end of the stack: one that takes the same steps
-    beside: str | None = None
+    beside: Name | None = None
     # where a peer solves a smaller or different problem: the sentence that says so; it is then held to `<peer>_reference`, or
     # timed unchecked where there is none
-    different: str = ""
+    different: Text = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """What one step has to do at least."""
 
-    items: float
-    flops: float = 0.0
+    items: Positive
+    flops: NotNegative = 0.0
     # bytes that must cross device memory
-    bytes: float = 0.0
-    working_set_bytes: float = 0.0
-    # key of the measured matrix rates that bounds the flops
-    dtype: str = "float32"
-    item: str = "items"
+    bytes: NotNegative = 0.0
+    working_set_bytes: NotNegative = 0.0
+    # of the measured matrix rates the one that bounds the flops
+    dtype: Rated = "float32"
+    item: Said = "items"
     # the flops are those of one way to do it, as torch counts them: another may need fewer
     counted: bool = False
 
@@ -221,19 +246,19 @@ class Work:
 class Workload:
     """Something to make fast. The first case is the headline."""
 
-    summary: str
+    summary: Said
     switches: type
-    cases: Mapping[str, Case]
+    cases: Mapping[Name, Case]
     phases: tuple[Phase, ...]
     # module with make_inputs, build, ...; "" = the file that the workload stands in
-    program: str = ""
-    parts: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
+    program: ProgramName = ""
+    parts: Mapping[Name, tuple[Target, ...]] = field(default_factory=dict)
     targets: tuple[Target, ...] = ()
     risks: tuple[Risk, ...] = ()
     checks: tuple[Check, ...] = ()
     peers: tuple[Peer, ...] = ()
-    tiers: Mapping[str, Tolerance] = field(default_factory=lambda: DEFAULT_TIERS)
+    tiers: Mapping[Tier, Tolerance] = field(default_factory=lambda: DEFAULT_TIERS)
     # what must stand before torch is imported, from the switches
     environment: Callable[[Any], Mapping[str, str]] | None = None
     # things that were weighed and not done, with the reason
-    considered: Mapping[str, str] = field(default_factory=dict)
+    considered: Mapping[Text, Text] = field(default_factory=dict)

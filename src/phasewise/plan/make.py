@@ -6,12 +6,14 @@ import functools
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from phasewise.model.apart import call_apart
 from phasewise.model.check import check_workload
 from phasewise.model.configuration import Configuration, WorkloadOptions, choose_budget
-from phasewise.model.discover import load_workload, program_name, sibling_file
+from phasewise.model.discover import find_module_file, load_workload, program_name, sibling_file
 from phasewise.model.freshness import find_closure
 from phasewise.model.layout import Layout
 from phasewise.model.stack import stack_variants
@@ -39,7 +41,7 @@ class PlannedRun:
 
 
 def plan_runs(configuration: Configuration, root: Path, machine: Machine) -> tuple[PlannedRun, ...]:
-    """Plan every workload of `configuration` that is meant for `machine`; imports no torch.
+    """Plan every workload of `configuration` that is meant for `machine`, each file of a user in a process apart; imports no torch.
 
     Raises:
         PlanError: the first mistake found, in one sentence.
@@ -53,17 +55,39 @@ def plan_runs(configuration: Configuration, root: Path, machine: Machine) -> tup
         raise PlanError(
             "workloads: all of them are for machines with an NVIDIA GPU (where: cuda); set where: any to run one here"
         )
-    return tuple(_plan_run(configuration, options, root, machine) for options in here)
+    payloads = [
+        Payload(configuration=configuration, options=options, root=str(root), machine=machine) for options in here
+    ]
+    places = [f"workload {options.name} ({options.source})" for options in here]
+    return tuple(call_apart(f"{__name__}:plan_payload", payloads, PlannedRun, places=places))
+
+
+class Payload(msgspec.Struct, frozen=True, kw_only=True):
+    """What one workload is planned from."""
+
+    configuration: Configuration
+    options: WorkloadOptions
+    root: str
+    machine: Machine
+
+
+def plan_payload(plain: dict[str, Any]) -> PlannedRun:
+    """The plan of the workload that a `Payload` names."""
+    payload = msgspec.convert(plain, Payload)
+    return _plan_run(payload.configuration, payload.options, Path(payload.root), payload.machine)
 
 
 def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path, machine: Machine) -> PlannedRun:
     workload = load_workload(options.source, root)
     program = program_name(workload, options.source, root)
-    check_workload(workload, options.name, sibling_file(program, "checks"))
+    file = find_module_file(program)
+    if file is None:
+        raise PlanError(f"workload {options.name}: program {program!r} is no module that is found; correct it")
+    workload = check_workload(workload, options.name, program=file, checks=sibling_file(program, "checks"))
     size = options.size or configuration.size
     if size == "auto":
         size = "full" if machine.kind == "cuda" else "tiny"
-    layout, closure = Layout(root), find_closure(options.source, root)
+    layout, closure = Layout(root), find_closure(options.source, program, root)
     context = RunContext(
         configuration=configuration,
         options=options,
@@ -80,7 +104,7 @@ def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path
     stack = stack_variants(_choose_phases(context), cases, machine, options.ablations or configuration.ablations)
     story = tell_story(workload, stack, context.options, context.run, size, machine.device, context.tier, cases)
     return PlannedRun(
-        run_plan=msgspec.structs.replace(story, code=_digest_readers()),
+        run_plan=msgspec.structs.replace(story, program=program, code=_digest_readers()),
         prepare=keep_prepare(_plan_prepare(context, cases), closure, layout),
         variants=tuple(
             keep_variant(plan_variant(context, stack, variant), closure, layout)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from phasewise.model.freshness import find_closure
+from phasewise.model.freshness import Closure
 from phasewise.model.layout import Layout
 from phasewise.model.sources import name_loaded
 from phasewise.records.errors import UserError
@@ -21,18 +21,18 @@ from phasewise.workers.isolated import run_isolated
 TIMEOUT_S = 3600.0
 
 
-def prepare_in_process(plan: PreparePlan, layout: Layout) -> Prepared:
+def prepare_in_process(plan: PreparePlan, closure: Closure | None, layout: Layout) -> Prepared:
     """What `prepare_workload` gives.
 
     Raises:
         UserError: the process failed, died or did not end in time.
     """
-    closure = find_closure(plan.source, layout.root)
     payload = {"plan": msgspec.to_builtins(plan), "root": str(layout.root)}
     answer = run_isolated("phasewise.prepare.apart:prepare_plain", payload, folder=layout.root, timeout_s=TIMEOUT_S)
     if isinstance(answer, Failure):
         raise UserError(f"{plan.workload}: it could not be prepared ({answer.message}); correct {plan.source}")
-    return msgspec.convert({**answer["prepared"], "loaded": closure.stamp(answer["loaded"])}, Prepared)
+    loaded = None if closure is None else closure.stamp(answer["loaded"])
+    return msgspec.convert({**answer["prepared"], "loaded": loaded}, Prepared)
 
 
 def prepare_plain(payload: dict[str, Any]) -> dict[str, Any]:

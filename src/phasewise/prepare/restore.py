@@ -25,7 +25,7 @@ def restore_artifacts(plan: PreparePlan, prepared: Prepared, layout: Layout) -> 
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _missing(prepared, layout):
             return
-        made = {artifact.path: artifact.sha256 for artifact in prepare_in_process(plan, layout).artifacts}
+        made = {artifact.path: artifact.sha256 for artifact in prepare_in_process(plan, None, layout).artifacts}
     for artifact in prepared.artifacts:
         if made.get(artifact.path) != artifact.sha256:
             record = layout.relative(layout.run(plan.workload, plan.run) / "prepare.json")

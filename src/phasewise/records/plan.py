@@ -251,5 +251,7 @@ class RunPlan(Record, frozen=True, kw_only=True):
     targets: tuple[PlannedTarget, ...] = ()
     risks: tuple[PlannedRisk, ...] = ()
     considered: tuple[tuple[str, str], ...] = ()
+    # dotted name of the module that holds `build`; "" = on record before it was
+    program: str = ""
     # digest of the code that judges and renders: both are renewed when it changes, and nothing is measured again
     code: str = ""

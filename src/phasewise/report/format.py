@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 
 from phasewise.records.base import Interval, Quantity, Scalar
+from phasewise.records.text import clean
+
+__all__ = ["clean"]
 
 NOTHING = "–"
 # narrow no-break space: groups of thousands, and between a number and its unit
@@ -19,17 +21,6 @@ BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15,
 JOULES = ((1e-9, "nJ"), (1e-6, "µJ"), (1e-3, "mJ"), (1.0, "J"), (1e3, "kJ"), (1e6, "MJ"))
 # "thousand" and up are spelled with the letters that engineers use for rates
 RATES = ((1e-3, "m"), (1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"))
-
-
-def clean(text: str) -> str:
-    """`text` without control characters, surrogates and direction overrides; line breaks become spaces."""
-    kept = (" " if mark in "\n\r\t\v\f\u2028\u2029" else mark for mark in text)
-    return "".join("\ufffd" if _is_unprintable(mark) else mark for mark in kept)
-
-
-def _is_unprintable(mark: str) -> bool:
-    # Bidi overrides and isolates (U+202A-202E, U+2066-2069) are of category Cf and can reorder what is read
-    return unicodedata.category(mark) in ("Cc", "Cs") or "\u202a" <= mark <= "\u202e" or "\u2066" <= mark <= "\u2069"
 
 
 def is_number(value: float | None) -> bool:

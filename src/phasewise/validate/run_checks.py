@@ -11,10 +11,12 @@ import torch
 
 from phasewise.bench.case import BuiltCase, build_reference, copy_to_cpu, fill_defaults, synchronize
 from phasewise.bench.functions import load_check, make_switches
+from phasewise.model.parse import parse
 from phasewise.model.program import CheckContext, Checked, Program
 from phasewise.records.validate import CheckResult, Outcome
 from phasewise.validate.checks import CORE_CHECKS
 from phasewise.validate.trial import PROGRAM_ERRORS
+from phasewise.workers.failure import describe_exception
 
 
 def run_checks(case: BuiltCase, root: Path, clock: Callable[[], float] = time.perf_counter) -> tuple[CheckResult, ...]:
@@ -40,11 +42,9 @@ def run_check(
     opened: list[Program] = []
     started = clock()
     try:
-        found = check(make_context(case, root, opened))
-        if not isinstance(found, Checked):
-            raise TypeError(f"a check returns phasewise.Checked, this one returned {type(found).__name__}")
+        found = parse(check(make_context(case, root, opened)), Checked, f"check {name!r}")
     except PROGRAM_ERRORS as error:
-        message = f"{type(error).__name__}: {error}".strip()
+        message = describe_exception(error).message
         return CheckResult(check=name, outcome=Outcome.FAIL, message=message, seconds=clock() - started)
     finally:
         for program in opened:
