@@ -29,12 +29,15 @@ from phasewise.records.plan import (
     StoryVariant,
     VariantPlan,
 )
+from phasewise.records.predict import Predicted
 from phasewise.records.prepare import CaseWork, Prepared
 from phasewise.records.profile import CaseProfile, Profile
 from phasewise.records.validate import CaseValidation, Validation
 from phasewise.store import digest_of, read, read_if_there
 
 R = TypeVar("R", bound=Record)
+# records that name the variant that they are of
+OF_VARIANTS = (StageRecord, VariantPlan, VariantAnalysis, Predicted)
 
 
 class Run:
@@ -65,7 +68,7 @@ class Run:
     def add(self, record: Record, subject: str | None = None) -> None:
         """Take `record` for what is on record of `subject`; by default of the variant that it names, else of the run."""
         if subject is None:
-            subject = record.variant if isinstance(record, StageRecord | VariantPlan | VariantAnalysis) else ""
+            subject = record.variant if isinstance(record, OF_VARIANTS) else ""
         self._records[type(record), subject] = record
 
     @property
@@ -293,3 +296,14 @@ def open_run(layout: Layout, workload: str, name: str) -> Run:
             f"{workload}/{name}: no such run is planned; choose among {', '.join(known) or 'none'}, or call `phasewise plan`"
         )
     return run
+
+
+def read_ledgers(layout: Layout) -> tuple[Ledger, ...]:
+    """The ledgers of all runs of the project; one that can't be read teaches nothing, and says so."""
+    found = []
+    for path in sorted(layout.root.glob("profiles/records/*/*/ledger.json")):
+        try:
+            found.append(read(path, Ledger))
+        except RecordError as error:
+            print(error, file=sys.stderr)
+    return tuple(found)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from phasewise.records.base import Seconds
 from phasewise.records.machine import Machine, Peaks
 from phasewise.records.prepare import CaseWork
+from phasewise.run import Run
 
 # a copy and a matrix product are not the fastest programs that there can be: nvbench and TraceLens leave 5 to 10 %
 # before they call a rate impossible
@@ -58,6 +59,17 @@ def scale_floor(floor: Floor, *, items: float, per_step: float, ranks: int = 1) 
         bytes_s=floor.bytes_s * factor,
         flops_s=floor.flops_s * factor,
     )
+
+
+def step_floor(run: Run, variant: str, case: str) -> Floor | None:
+    """The floor of a step of this variant: declared work, scaled to the items and the devices of its arm."""
+    work = run.work(case)
+    planned = run[variant].planned(case)
+    floor = find_floor(work, run.machine, cold=planned is not None and planned.cache == "cold")
+    arm = run[variant].arm(case)
+    if floor is None or work is None or arm is None:
+        return floor
+    return scale_floor(floor, items=arm.items, per_step=work.items, ranks=arm.ranks)
 
 
 def floor_fraction(floor: Floor, step_s: Seconds) -> float:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from phasewise.analyse.compare import Estimates, Key, to_interval
-from phasewise.analyse.floor import floor_fraction
+from phasewise.analyse.floor import floor_fraction, step_floor
 from phasewise.analyse.measures import cold_start, energy_per_item, step_time, steps_to_pay, worst_error
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.samples import median_device_s
-from phasewise.analyse.verdicts import step_floor
 from phasewise.model.ratios import dropped_share, kept_rounds
-from phasewise.records.analyse import PeerRow, Prediction, Row
+from phasewise.records.analyse import PeerRow, Row
 from phasewise.records.base import Interval, Scalar
 from phasewise.records.plan import StoryVariant
+from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Status, Verdict
 from phasewise.run import Run
@@ -31,6 +31,7 @@ class Told:
     run: Run
     estimates: Estimates
     verdicts: Mapping[Key, Verdict]
+    # those of rules
     predictions: Mapping[Key, Prediction]
     # by (case, phase)
     levels: Mapping[tuple[str, str], Level]

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phasewise.analyse.compare import Estimates, Key
+from phasewise.analyse.floor import step_floor
 from phasewise.analyse.measures import check_number, counted, energy_per_item, step_time, utilisation
-from phasewise.analyse.verdicts import step_floor
 from phasewise.model.ratios import find_parent_arm
 from phasewise.records.analyse import PeerRow, TargetResult
 from phasewise.records.base import Interval

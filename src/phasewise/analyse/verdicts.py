@@ -10,7 +10,7 @@ import msgspec
 from phasewise.analyse.baseline import OverBaseline, over_baseline, over_parent
 from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
 from phasewise.analyse.families import Against, Claim, adjust
-from phasewise.analyse.floor import Floor, find_floor, is_impossible, scale_floor
+from phasewise.analyse.floor import is_impossible, step_floor
 from phasewise.analyse.gate import CANNOT_RUN, judge_gate
 from phasewise.model.ratios import dropped_share, find_parent_arm
 from phasewise.records.plan import Kind
@@ -48,17 +48,6 @@ def judge_all(run: Run, estimates: Estimates) -> dict[Key, Verdict]:
         key: _add_over_baseline(verdicts[key], found, adjusted.get((key, Against.BASELINE)))
         for key, found in over.items()
     }
-
-
-def step_floor(run: Run, variant: str, case: str) -> Floor | None:
-    """The floor of a step of this variant: declared work, scaled to the items and the devices of its arm."""
-    work = run.work(case)
-    planned = run[variant].planned(case)
-    floor = find_floor(work, run.machine, cold=planned is not None and planned.cache == "cold")
-    arm = run[variant].arm(case)
-    if floor is None or work is None or arm is None:
-        return floor
-    return scale_floor(floor, items=arm.items, per_step=work.items, ranks=arm.ranks)
 
 
 def _judge_before(run: Run, estimates: Estimates, key: Key) -> Verdict | None:

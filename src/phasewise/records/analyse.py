@@ -5,6 +5,7 @@ from __future__ import annotations
 from phasewise.records.base import SCHEMA, Bytes, Interval, Joules, Quantity, Record, Scalar, Seconds
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind
+from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 
@@ -33,22 +34,6 @@ class Finding(Record, frozen=True, kw_only=True):
     basis: str = "critical-path"
 
 
-class Prediction(Record, frozen=True, kw_only=True):
-    """An interval for the gain of a phase, made from records up to its parent only."""
-
-    phase: str
-    case: str
-    variant: str
-    parent: str
-    low: float
-    high: float
-    # "critical-path", "probe", "ledger" or "author"
-    basis: str
-    finding: str
-    # digests of the records that it was made from
-    made_from: tuple[str, ...] = ()
-
-
 class CaseAnalysis(Record, frozen=True, kw_only=True):
     """What holds back one variant in one case."""
 
@@ -61,13 +46,14 @@ class CaseAnalysis(Record, frozen=True, kw_only=True):
 
 
 class VariantAnalysis(Record, frozen=True, kw_only=True):
-    """The analyse stage of one variant: made before any variant built upon it is measured."""
+    """The analyse stage of one variant."""
 
     schema: int = SCHEMA
     workload: str
     run: str
     variant: str
     cases: tuple[CaseAnalysis, ...]
+    # for phases built on this variant, where these have no record of the predict stage; a rule's interval is its claim there
     predictions: tuple[Prediction, ...] = ()
 
 
@@ -76,19 +62,29 @@ class Score(Record, frozen=True, kw_only=True):
 
     prediction: Prediction
     measured: Interval | None
-    # measured within the predicted interval, widened by its own
-    covered: bool | None
+    # whether the measured estimate lies in the predicted interval
+    inside: bool | None
     # log of measured over the middle of the prediction
     bias: float | None
+    # Winkler's score of the interval, and that of a constant guess; less is better
+    score: float | None = None
+    guess_score: float | None = None
+    # why it does not count; "" where it does
+    void: str = ""
 
 
 class RuleScore(Record, frozen=True, kw_only=True):
-    """How well one rule has predicted so far."""
+    """How well one rule has predicted so far; rates are None where there are too few."""
 
     finding: str
+    # phases that it spoke of and that were measured; of these it predicted
+    outcomes: int
     predictions: int
-    covered: int
-    median_bias: float | None
+    inside: int | None = None
+    median_bias: float | None = None
+    # means of the scores
+    score: float | None = None
+    guess_score: float | None = None
 
 
 class Ledger(Record, frozen=True, kw_only=True):
@@ -97,6 +93,10 @@ class Ledger(Record, frozen=True, kw_only=True):
     schema: int = SCHEMA
     workload: str
     run: str
+    # chance that predicted intervals state and are scored by, what the constant guess always says, and how many make a rate
+    level: float = 0.80
+    guess: tuple[float, float] = (0.8, 20.0)
+    least_outcomes: int = 10
     scores: tuple[Score, ...] = ()
     rules: tuple[RuleScore, ...] = ()
 
@@ -132,6 +132,7 @@ class Row(Record, frozen=True, kw_only=True):
     level: Level = Level.NONE
     documented: tuple[float, float] | None = None
     expected: tuple[float, float] | None = None
+    # by the rule of the finding that it answers, from the parent's profile
     predicted: Prediction | None = None
     validation: Outcome = Outcome.SKIPPED
     validation_message: str = ""

@@ -11,12 +11,12 @@ from phasewise.records.analyse import (
     Finding,
     PartResult,
     PeerRow,
-    Prediction,
     Row,
     Score,
     TargetResult,
 )
 from phasewise.records.base import Interval
+from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 from phasewise.report import format as show
@@ -169,22 +169,31 @@ def part_sentence(part: PartResult) -> str:
 
 def prediction(told: Prediction | None) -> str:
     """The interval of a prediction."""
-    return "–" if told is None else show.ratio_range((told.low, told.high))
+    return "–" if told is None or told.low is None or told.high is None else show.ratio_range((told.low, told.high))
+
+
+def predicted(told: Prediction) -> str:
+    """A prediction with where it comes from, or why there is none."""
+    if told.low is None:
+        return f"nothing: {show.clean(told.reason)}"
+    level = f" ({show.percent(told.level)} interval)" if told.level is not None else ""
+    return f"{prediction(told)}{level}, {basis(told.basis)}"
 
 
 def scored(score: Score) -> str:
     """A prediction with its outcome."""
+    if score.void:
+        return show.clean(score.void)
     if score.measured is None:
         return "not measured"
-    if score.covered is None:
-        return "not scored"
-    return "inside the interval" if score.covered else "outside the interval"
+    if score.inside is None:
+        return f"nothing was predicted: {show.clean(score.prediction.reason)}".rstrip(": ")
+    return "inside the interval" if score.inside else "outside the interval"
 
 
 BASES = {
     "critical-path": "from the critical path of the trace",
     "probe": "from a probe of the alternative",
-    "ledger": "from the record of earlier predictions",
     "author": "the author's own",
 }
 

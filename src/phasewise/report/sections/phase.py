@@ -100,9 +100,7 @@ def _plan(run: Run, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...])
     for case, row in rows:
         if row.predicted is not None:
             where = f" in {show.clean(case.case)}" if len(rows) > 1 else ""
-            pairs.append(
-                (f"Predicted{where}", f"{sentences.prediction(row.predicted)}, {sentences.basis(row.predicted.basis)}")
-            )
+            pairs.append((f"Predicted{where}", sentences.predicted(row.predicted)))
     return tuple(pairs)
 
 
