@@ -296,14 +296,3 @@ def open_run(layout: Layout, workload: str, name: str) -> Run:
             f"{workload}/{name}: no such run is planned; choose among {', '.join(known) or 'none'}, or call `phasewise plan`"
         )
     return run
-
-
-def read_ledgers(layout: Layout) -> tuple[Ledger, ...]:
-    """The ledgers of all runs of the project; one that can't be read teaches nothing, and says so."""
-    found = []
-    for path in sorted(layout.root.glob("profiles/records/*/*/ledger.json")):
-        try:
-            found.append(read(path, Ledger))
-        except RecordError as error:
-            print(error, file=sys.stderr)
-    return tuple(found)

@@ -29,7 +29,7 @@ from phasewise.records.predict import Predicted
 from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
-from phasewise.run import Run, read_ledgers
+from phasewise.run import Run
 from phasewise.store import digest
 from phasewise.workers.lock import lock_machine, share_machine
 
@@ -256,7 +256,7 @@ def _need_parents(run: Run, variant: str) -> list[Need]:
 
 
 def _predict(job: Job) -> Predicted:
-    from phasewise.analyse import predict_variant
+    from phasewise.analyse import predict_variant, read_ledgers
 
     return predict_variant(job.run, job.subject, read_ledgers(job.layout))
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
+from phasewise.model.layout import Layout
 from phasewise.records.analyse import Ledger
 from phasewise.records.base import Interval
+from phasewise.records.errors import RecordError
 from phasewise.records.predict import Prediction
 from phasewise.stats import interval_score, next_value
+from phasewise.store import read
 
 # an author's expectation stands in the ledger as a rule of its own
 AUTHOR = "author"
@@ -35,6 +39,17 @@ class Outcome:
     @property
     def miss(self) -> float:
         return self.measured - self.claimed
+
+
+def read_ledgers(layout: Layout) -> tuple[Ledger, ...]:
+    """The ledgers of all runs of the project; one that can't be read teaches nothing, and says so."""
+    found = []
+    for path in sorted(layout.root.glob("profiles/records/*/*/ledger.json")):
+        try:
+            found.append(read(path, Ledger))
+        except RecordError as error:
+            print(error, file=sys.stderr)
+    return tuple(found)
 
 
 def list_outcomes(ledgers: Iterable[Ledger]) -> tuple[Outcome, ...]:

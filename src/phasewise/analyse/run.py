@@ -14,7 +14,7 @@ from phasewise.analyse.floor import step_floor
 from phasewise.analyse.ledger import find_predictions, score_predictions
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.rows import Told, make_peer_row, make_row
-from phasewise.analyse.scale import tell_extrapolation
+from phasewise.analyse.scale import tell_smaller
 from phasewise.analyse.targets import TOLD, Judged, join_levels, settle_target
 from phasewise.analyse.verdicts import judge_all
 from phasewise.records.analyse import (
@@ -107,7 +107,7 @@ def _tell_case(told: Told, judged: Judged, case: str, targets: tuple[TargetResul
         stack_reason=end.baseline_reason if end is not None else Reason.NONE,
         control=control,
         baseline_control=baseline_control,
-        extrapolation=tell_extrapolation(run, case, work.items) if work is not None else None,
+        smaller=tell_smaller(run, case),
         peers=tuple(judged.peers[case]),
         parts=tuple(_tell_part(judged, case, part, targets) for part in run.plan.parts),
     )

@@ -182,6 +182,7 @@ def _peer(peer: PeerRow) -> dict[str, Any]:
         "validation": peer.validation.value,
         **_time(peer.time_s),
         "ratio": _interval(peer.ratio),
+        "same_output": peer.same_output,
     }
 
 

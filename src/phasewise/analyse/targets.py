@@ -200,7 +200,7 @@ def _metric(judged: Judged, target: PlannedTarget, variant: str) -> tuple[Interv
     value: Interval | None = None
     why, unit = f"{target.metric} of {variant} was not recorded", target.unit
     if target.metric in ("time_s", "items_per_s", "floor_fraction"):
-        step = step_time(run, judged.estimates, (case, variant))
+        step = step_time(judged.estimates, (case, variant))
         value, why = _of_time(judged, target.metric, variant, case, step)
     elif target.metric == "peak_memory_bytes":
         peak = arm.peak_memory_bytes if arm is not None else None

@@ -61,8 +61,8 @@ class Case:
     cache: Literal["steady", "cold"] = "steady"
     # cap on the memory of each worker, by size
     memory_limit_bytes: Mapping[str, int] = field(default_factory=dict)
-    # two smaller shapes at which a slow baseline is measured per item, by size
-    baseline_at: Mapping[str, tuple[Shape, Shape]] = field(default_factory=dict)
+    # smaller shapes that a baseline which is too slow for this one is measured at, by size; it is compared at these alone
+    baseline_at: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
     scaling: Literal["weak", "strong"] = "weak"
     # False where programs have no `module`, such as a training step: no process is started to find that out
     export: bool = True
@@ -200,6 +200,11 @@ class Peer:
     # timed unchecked where there is none
     different: str = ""
 
+    @property
+    def same_output(self) -> bool:
+        """Whether it gives what ours does."""
+        return not self.different
+
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
@@ -212,6 +217,8 @@ class Work:
     working_set_bytes: float = 0.0
     # key of the measured matrix rates that bounds the flops
     dtype: str = "float32"
+    # times that all of the step has to be there before it can go on, whoever writes it: the tokens of a text but for the last
+    barriers: int = 0
     item: str = "items"
 
 

@@ -165,6 +165,9 @@ class PeerRow(Record, frozen=True, kw_only=True):
     time_s: Interval | None = None
     # its time per item over ours: above 1, we are faster
     ratio: Interval | None = None
+    # whether it gives what ours does, or what it does instead
+    same_output: bool = True
+    different: str = ""
 
 
 class Control(Record, frozen=True, kw_only=True):
@@ -199,8 +202,8 @@ class TargetResult(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class ScaledTime(Record, frozen=True, kw_only=True):
-    """The baseline at one smaller shape."""
+class SmallerShape(Record, frozen=True, kw_only=True):
+    """A baseline that is too slow for the shape of its case, at one that it can run."""
 
     shape: dict[str, Scalar]
     items: float
@@ -210,27 +213,7 @@ class ScaledTime(Record, frozen=True, kw_only=True):
     # that were timed
     blocks: int
     # a single block's has no width
-    per_item_s: Interval
-
-
-class Extrapolation(Record, frozen=True, kw_only=True):
-    """A baseline that is too slow for its shape: its time an item, and whether that is the same at both smaller shapes."""
-
-    # the smallest first
-    points: tuple[ScaledTime, ...]
-    # time an item at the largest over that at the smallest, less one
-    departure: Interval
-    # operators or elements of an item at the largest over those at the smallest, less one; None where nothing was counted
-    more_work: float | None = None
-    # whether that is none, so that the times need only agree
-    same_work: bool = False
-    # how far it may lie from 0, and its interval
-    allowed: float
-    doubt: float
-    is_linear: bool
-    # of the case's own shape, and its time where the baseline is linear
-    items: float
-    whole_s: Interval | None
+    step_s: Interval
 
 
 class PartResult(Record, frozen=True, kw_only=True):
@@ -263,8 +246,8 @@ class CaseResult(Record, frozen=True, kw_only=True):
     stack_reason: Reason = Reason.NONE
     control: Control | None
     baseline_control: Control | None = None
-    # of a baseline that was timed at smaller shapes
-    extrapolation: Extrapolation | None = None
+    # where the baseline was timed instead of at this shape, the smallest first
+    smaller: tuple[SmallerShape, ...] = ()
     peers: tuple[PeerRow, ...] = ()
     parts: tuple[PartResult, ...] = ()
 

@@ -59,8 +59,9 @@ def _findings(run: Run, case: CaseResult) -> tuple[Block, ...]:
     )
     blocks: list[Block] = [Paragraph(("Findings on ", code(variant), "; they claim disjoint parts of its step."))]
     if analysis.floor_fraction is not None:
-        kind = f" ({show.clean(analysis.floor_kind)})" if analysis.floor_kind else ""
-        blocks.append(Paragraph(f"The step reaches {show.percent(analysis.floor_fraction)} of its floor{kind}."))
+        kind = f" ({sentences.floor(analysis.floor_kind)})" if analysis.floor_kind else ""
+        share = show.percent(analysis.floor_fraction)
+        blocks.append(Paragraph(f"The best possible time{kind} is {share} of what the step takes."))
     if found:
         titles = columns(
             "Finding", "#Holds", "#Share", "#Gain if cured", "Basis", "Seen", "Evidence", "Advice", "Phase"

@@ -127,7 +127,7 @@ def _outcome(rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
     if not timed:
         return ()
     titles = columns(
-        "Case", "Verdict", "#Over the parent", "#Over the baseline", "#Step time", "#p50", "#p99", "#Device", "#Of the floor",
+        "Case", "Verdict", "#Over the parent", "#Over the baseline", "#Step time", "#p50", "#p99", "#Device", "#Of the best possible",
         "#Memory", "#First step", "#Pays after", "#Rounds", "Target",
     )  # fmt: skip
     told = tuple(
