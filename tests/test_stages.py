@@ -8,19 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import yaml
 
 from phasewise.graph import Graph
 from phasewise.model.configuration import parse_configuration
 from phasewise.model.layout import Layout
-from phasewise.plan import plan_runs
+from phasewise.plan import plan_runs, write_plans
 from phasewise.records.machine import Machine
 from phasewise.records.measure import Measurement
-from phasewise.records.plan import Kind
+from phasewise.records.plan import Kind, RunPlan, VariantPlan
+from phasewise.records.prepare import Prepared
+from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.run import Run
 from phasewise.stages import MEASURE, PROFILE, STAGES, VALIDATE, Job, list_later
+from phasewise.store import digest_of, write
 
 REPOSITORY = Path(__file__).parents[1]
 CPU = Machine(device="cpu", kind="cpu", name="cpu", cores=2)
@@ -84,6 +88,42 @@ def test_what_is_made_from_a_stage_follows_from_what_the_others_need(run: Run) -
     assert made["measure"] == ["measure", "analyse"]
     assert made["profile"] == ["profile", "analyse"]
     assert made["export"] == ["export"]
+
+
+def test_a_prediction_is_waited_for_and_never_made_of_what_has_been_measured(graph: Graph, tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    (planned,) = graph.planned
+    write_plans(planned, layout)
+    here = replace(graph, layout=layout)
+    phase = next(plan for plan in planned.variants if plan.kind is Kind.PHASE)
+    names = SimpleNamespace(workload=phase.workload, run=phase.run, variant=phase.variant)
+    folder = layout.records(phase.workload, phase.run, phase.variant)
+    prediction = layout.relative(folder / "predict.json")
+
+    def asks() -> list[bool]:
+        return [
+            prediction in files for files in (here.inputs("measure", names), here.analyse_inputs(names), here.targets())
+        ]
+
+    assert asks() == [True, True, True]
+    measured = msgspec.structs.replace(_record(Measurement, phase.variant), plan=digest_of(folder / "plan.json"))
+    write(measured, folder / "measure.json")
+    assert asks() == [False, False, False]
+    (folder / "predict.json").touch()
+    assert asks() == [True, True, True]
+    # of another plan: it will be measured again
+    (folder / "predict.json").unlink()
+    write(msgspec.structs.replace(measured, plan="0"), folder / "measure.json")
+    assert asks() == [True, True, True]
+
+
+def test_what_a_prediction_waits_for_holds_no_time_of_anything(run: Run) -> None:
+    phase = next(name for name, row in run.rows.items() if row.kind is Kind.PHASE)
+    kinds = {kind for kind, _ in STAGES["predict"].inputs(run, phase)}
+    assert kinds == {VariantPlan, RunPlan, Machine, Prepared, Profile, Validation}
+    assert {name for kind, name in STAGES["predict"].inputs(run, phase) if kind is Profile} == {
+        case.parent for case in run[phase].full_plan.cases
+    }
 
 
 def test_a_variant_or_a_run_that_is_not_planned_is_refused(graph: Graph, run: Run) -> None:

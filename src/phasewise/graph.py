@@ -15,8 +15,9 @@ from phasewise.plan.split import split_plan
 from phasewise.records.analyse import Analysis, Ledger
 from phasewise.records.errors import UserError
 from phasewise.records.plan import RunPlan, VariantPlan
+from phasewise.records.predict import Predicted
 from phasewise.run import Run
-from phasewise.stages import OF_RUN, STAGES, Need, Stage
+from phasewise.stages import MEASURE, OF_RUN, STAGES, Need, Stage
 from phasewise.store import digest
 from phasewise.workers.lock_file import LockFile
 
@@ -50,7 +51,8 @@ class Graph:
         subject = "" if stage.of == "run" else getattr(wildcards, stage.of)
         if stage.of == "variant" and subject not in (plan.variant for plan in _plans(run)):
             raise ValueError(f"{run.workload}/{run.name} has no variant {subject}")
-        needs, after = (self._files(run, needed) for needed in (stage.needs(run, subject), stage.after(run, subject)))
+        later = (need for need in stage.after(run, subject) if not _is_too_late(run, need))
+        needs, after = (self._files(run, needed) for needed in (stage.needs(run, subject), later))
         return [*needs, *(map(ancient, after) if _is_made(stage, run, subject) else after)]
 
     def count_later(self, wildcards: Any) -> int:
@@ -113,8 +115,15 @@ def _list_records(run: Run) -> list[Need]:
     found: list[Need] = []
     for name in [plan.variant for plan in _plans(run)]:
         stages = [stage for stage in STAGES.values() if stage.of == "variant" and stage.applies(run[name].full_plan)]
-        found += [(VariantPlan, name), *((stage.record, name) for stage in stages)]
+        made = ((stage.record, name) for stage in stages)
+        found += [(VariantPlan, name), *(need for need in made if not _is_too_late(run, need))]
     return found
+
+
+def _is_too_late(run: Run, need: Need) -> bool:
+    """Whether it is a prediction of what has been measured already: none was made in time, so none is made."""
+    kind, variant = need
+    return kind is Predicted and not run.path(kind, variant).is_file() and _is_made(MEASURE, run, variant)
 
 
 def _is_made(stage: Stage, run: Run, subject: str) -> bool:

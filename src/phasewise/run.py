@@ -29,12 +29,15 @@ from phasewise.records.plan import (
     StoryVariant,
     VariantPlan,
 )
+from phasewise.records.predict import Predicted
 from phasewise.records.prepare import CaseWork, Prepared
 from phasewise.records.profile import CaseProfile, Profile
 from phasewise.records.validate import CaseValidation, Validation
 from phasewise.store import digest_of, read, read_if_there
 
 R = TypeVar("R", bound=Record)
+# records that name the variant that they are of
+OF_VARIANTS = (StageRecord, VariantPlan, VariantAnalysis, Predicted)
 
 
 class Run:
@@ -65,7 +68,7 @@ class Run:
     def add(self, record: Record, subject: str | None = None) -> None:
         """Take `record` for what is on record of `subject`; by default of the variant that it names, else of the run."""
         if subject is None:
-            subject = record.variant if isinstance(record, StageRecord | VariantPlan | VariantAnalysis) else ""
+            subject = record.variant if isinstance(record, OF_VARIANTS) else ""
         self._records[type(record), subject] = record
 
     @property

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
+import msgspec
+
 from phasewise.environment import commit
 from phasewise.model.discover import name_source
 from phasewise.model.followed import name_followed
@@ -24,10 +26,12 @@ from phasewise.records.export import Export
 from phasewise.records.machine import Machine
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import CapturePlan, Kind, PreparePlan, RunPlan, VariantPlan
+from phasewise.records.predict import Predicted
 from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.run import Run
+from phasewise.store import digest
 from phasewise.workers.lock import lock_machine, share_machine
 
 R = TypeVar("R", bound=Record)
@@ -175,15 +179,12 @@ def _need_gates(run: Run, variant: str) -> list[Need]:
 
 
 def _need_measured(run: Run, variant: str) -> list[Need]:
-    """What is known of the ancestors' times, which says whether they are too slow to be repeated.
-
-    And the parent's predictions, which have to stand before the outcome is known.
-    """
+    """What is known of the ancestors' times, which says whether they are too slow to be repeated; and what is predicted of it."""
     plan = run.need(VariantPlan, variant)
     known = plan.ancestors if plan.kind is Kind.PHASE else ()
     if plan.kind is Kind.CONTROL:
         known = tuple(sorted({case.parent for case in plan.cases if case.parent}))
-    predicted = [(VariantAnalysis, name) for name in plan.ancestors[:1] if plan.kind is Kind.PHASE]
+    predicted = [(Predicted, variant)] if plan.kind is Kind.PHASE else []
     return [*OF_RUN, *predicted, *((Measurement, name) for name in known)]
 
 
@@ -192,7 +193,9 @@ def _measure(job: Job) -> Measurement:
 
     machine = job.run.machine
     ahead = machine.kind == "cuda" and job.scratch is None
-    return measure_variant(
+    # before anything is timed
+    predicted = job.run.find(Predicted, job.subject)
+    record = measure_variant(
         job.plan,
         job.plans(),
         job.given(Validation),
@@ -203,6 +206,7 @@ def _measure(job: Job) -> Measurement:
         closure=job.closure,
         gpu_memory_bytes=machine.memory_bytes if ahead else 0,
     )
+    return msgspec.structs.replace(record, predicted="" if predicted is None else digest(predicted))
 
 
 def _need_captures(run: Run, variant: str) -> list[Need]:
@@ -234,7 +238,7 @@ def _export(job: Job) -> Export:
 
 
 def _need_own(run: Run, variant: str) -> list[Need]:
-    """Records of this variant alone: a prediction must not know what comes after."""
+    """Records of this variant alone."""
     return [*OF_RUN, (RunPlan, ""), *((kind, variant) for kind in (Validation, Measurement, Profile))]
 
 
@@ -245,6 +249,19 @@ def _analyse(job: Job) -> VariantAnalysis:
     return analyse_variant(job.run, job.subject)
 
 
+def _need_parents(run: Run, variant: str) -> list[Need]:
+    """What is profiled and validated of the parents; none of their times, and nothing of the variant's own."""
+    cases = run.need(VariantPlan, variant).cases
+    parents = dict.fromkeys(case.parent for case in cases if case.parent is not None)
+    return [*OF_RUN, (RunPlan, ""), *((kind, name) for name in parents for kind in (Validation, Profile))]
+
+
+def _predict(job: Job) -> Predicted:
+    from phasewise.analyse import predict_variant, read_ledgers
+
+    return predict_variant(job.run, job.subject, read_ledgers(job.layout))
+
+
 PREPARE = Stage(
     name="prepare", about="Make a workload's artifacts.", record=Prepared, of="run",
     needs=lambda run, _: [(PreparePlan, "")], seconds=lambda run, _: 60.0, make=_prepare,
@@ -253,6 +270,11 @@ VALIDATE = Stage(
     name="validate", about="Hold a variant against the float64 reference: the gate before any timing.", record=Validation,
     applies=lambda plan: plan.kind is not Kind.CONTROL, needs=_need_yardsticks, after=lambda run, _: OF_RUN, lock="shared",
     seconds=lambda run, variant: 25.0 * _count_cases(run, variant), make=_validate,
+)  # fmt: skip
+PREDICT = Stage(
+    name="predict", about="Say what a phase should gain, from its parent's profile, before it is measured.", record=Predicted,
+    applies=lambda plan: plan.kind is Kind.PHASE, needs=lambda run, variant: [(VariantPlan, variant)], after=_need_parents,
+    make=_predict,
 )  # fmt: skip
 MEASURE = Stage(
     name="measure", about="Time a variant beside its parent and the baseline, in interleaved rounds of paired processes.",
@@ -270,8 +292,8 @@ EXPORT = Stage(
     seconds=lambda run, variant: 120.0 * _count_cases(run, variant), make=_export,
 )  # fmt: skip
 ANALYSE = Stage(
-    name="analyse", about="Find what holds a variant back and predict its children's gain.", record=VariantAnalysis,
+    name="analyse", about="Find what holds a variant back.", record=VariantAnalysis,
     applies=_is_step, needs=_need_own, make=_analyse,
 )  # fmt: skip
 # in the order in which a variant goes through them
-STAGES = {stage.name: stage for stage in (PREPARE, VALIDATE, MEASURE, PROFILE, EXPORT, ANALYSE)}
+STAGES = {stage.name: stage for stage in (PREPARE, VALIDATE, PREDICT, MEASURE, PROFILE, EXPORT, ANALYSE)}

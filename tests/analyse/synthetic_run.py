@@ -10,7 +10,7 @@ from synthetic_records import record_baseline, record_control, record_peer, reco
 
 from phasewise import run
 from phasewise.analyse import analyse_run
-from phasewise.records.analyse import Analysis, Ledger, Prediction, Row, VariantAnalysis
+from phasewise.records.analyse import Analysis, Ledger, Row, VariantAnalysis
 from phasewise.records.base import find_case
 from phasewise.records.machine import Machine
 from phasewise.records.measure import Measurement, ScalePoint
@@ -21,6 +21,7 @@ from phasewise.records.plan import (
     RunPlan,
     VariantPlan,
 )
+from phasewise.records.predict import Predicted, Prediction
 from phasewise.records.prepare import CaseWork, Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
@@ -39,16 +40,20 @@ class Run:
     measurements: dict[str, Measurement] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict)
     analyses: dict[str, VariantAnalysis] = field(default_factory=dict)
+    predicted: dict[str, Predicted] = field(default_factory=dict)
 
     def analyse(self) -> tuple[Analysis, Ledger]:
         return analyse_run(self.records())
 
     def records(self) -> run.Run:
         """The records in memory."""
-        of_variants = (self.plans, self.validations, self.measurements, self.profiles, self.analyses)
-        held = [record for records in of_variants for record in records.values()]
+        of_variants = (self.plans, self.validations, self.measurements, self.profiles, self.analyses, self.predicted)
         shared = [self.run_plan, self.machine, *([self.prepared] if self.prepared else [])]
-        return run.Run(self.run_plan.workload, self.run_plan.run, [*shared, *held])
+        found = run.Run(self.run_plan.workload, self.run_plan.run, shared)
+        for records in of_variants:
+            for variant, record in records.items():
+                found.add(record, variant)
+        return found
 
     def rows(self, case: str = "main") -> dict[str, Row]:
         analysis, _ = self.analyse()

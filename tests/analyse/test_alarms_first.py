@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from synthetic_plan import GPU
-from synthetic_run import Phase, make_run, predict
+from synthetic_run import Phase, make_run
 
 from phasewise.records.analyse import CaseAnalysis, Finding, VariantAnalysis
 from phasewise.records.plan import PlannedTarget
@@ -108,21 +108,3 @@ def test_a_baseline_that_only_lacks_what_a_phase_gives_is_no_alarm() -> None:
     dead = Phase(name="baseline", failure=oom)
     assert "the baseline is FAILED" in alarms(Phase(name="a", failure=oom), baseline=dead)
     assert "the baseline is FAILED" not in alarms(Phase(name="a", parent_failure=oom), baseline=dead)
-
-
-def test_the_ledger_scores_what_was_predicted() -> None:
-    run = make_run(Phase(name="a", speedup=2.0), Phase(name="b", speedup=1.5), Phase(name="c", outcome=Outcome.FAIL))
-    run.analyses["00-baseline"] = predict("a", "01-a", "00-baseline", 1.8, 2.4)
-    run.analyses["01-a"] = predict("b", "02-b", "01-a", 3.0, 4.0)
-    run.analyses["02-b"] = predict("c", "03-c", "02-b", 1.1, 1.2, finding="fusible-chain")
-    analysis, ledger = run.analyse()
-    covered = {score.prediction.phase: score.covered for score in ledger.scores}
-    assert covered == {"a": True, "b": False, "c": None}
-    rules = {rule.finding: rule for rule in ledger.rules}
-    assert (rules["launch-gaps"].predictions, rules["launch-gaps"].covered) == (2, 1)
-    assert rules["fusible-chain"].predictions == 0 and rules["fusible-chain"].median_bias is None
-    bias = {score.prediction.phase: score.bias for score in ledger.scores}
-    # 1.5 where the middle of the prediction is 3.46
-    assert bias["b"] == pytest.approx(-0.837, abs=0.01)
-    row = next(row for row in analysis.cases[0].rows if row.phase == "a")
-    assert row.predicted is not None and row.predicted.high == 2.4

@@ -42,7 +42,7 @@ def test_a_prediction_from_another_parent_is_not_scored() -> None:
     run = make_run(Phase(name="a", speedup=2.0), Phase(name="b", speedup=1.5))
     run.analyses["00-baseline"] = predict("b", "02-b", "00-baseline", 1.4, 1.6)
     _, ledger = run.analyse()
-    assert [(score.measured, score.covered) for score in ledger.scores] == [(None, None)]
+    assert [(score.measured, score.inside) for score in ledger.scores] == [(None, None)]
 
 
 def test_the_document_holds_every_finding_with_its_four_parts() -> None:

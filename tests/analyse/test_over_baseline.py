@@ -1,11 +1,11 @@
-"""Speed-ups over the baseline: direct where it ran in the same rounds, else chained or per item."""
+"""Speed-ups over the baseline: direct where it ran in the same rounds, else chained."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
-from synthetic_run import Phase, make_run, points
+from synthetic_run import Phase, make_run
 
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Reason, Status
@@ -44,36 +44,6 @@ def test_an_enabled_phase_has_no_speed_up_and_neither_has_what_stands_on_it() ->
     assert rows["a"].verdict.status is Status.ENABLED
     assert rows["b"].verdict.status is Status.FASTER
     assert rows["b"].verdict.over_baseline is None
-
-
-def test_a_linear_baseline_is_extrapolated_per_item() -> None:
-    # 1e-3 s an item, and the phase does 1000 items in 10 ms: 100 times faster
-    run = make_run(
-        Phase(name="a", speedup=100.0, has_parent_arm=False),
-        Phase(name="b", speedup=2.0),
-        scale=points(1e-3, 1e-3),
-        step_s=1.0,
-        slow_baseline=True,
-    )
-    # the first phase ran alone: its rounds hold no other arm
-    rows = run.rows()
-    first, second = rows["a"].verdict, rows["b"].verdict
-    assert first.status is Status.FASTER
-    assert first.chained and second.chained
-    assert first.over_baseline is not None and first.over_baseline.low <= 100.0 <= first.over_baseline.high
-    assert second.over_baseline is not None and second.over_baseline.low <= 200.0 <= second.over_baseline.high
-    assert rows["00-baseline"].time_s is not None
-    assert rows["00-baseline"].time_s.estimate == pytest.approx(1.0, rel=0.02)
-
-
-def test_a_baseline_that_is_not_linear_is_not_extrapolated() -> None:
-    run = make_run(
-        Phase(name="a", speedup=100.0, has_parent_arm=False), scale=points(1e-3, 1.1e-3), step_s=1.0, slow_baseline=True
-    )
-    verdict = run.verdict("a")
-    assert (verdict.status, verdict.reason) == (Status.INCONCLUSIVE, Reason.NOT_LINEAR)
-    assert verdict.over_baseline is None
-    assert run.rows()["00-baseline"].time_s is None
 
 
 def test_a_parent_that_failed_its_gate_for_want_of_memory_makes_the_child_enabled() -> None:

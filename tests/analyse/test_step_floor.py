@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from synthetic_run import CPU, GPU
 
-from phasewise.analyse.floor import find_floor, floor_fraction, is_impossible, scale_floor
+from phasewise.analyse.floor import find_floor, floor_fraction, is_impossible
 from phasewise.records.prepare import CaseWork
 
 
@@ -71,10 +71,31 @@ def test_a_faster_format_is_not_held_against_a_step_that_declares_float32() -> N
     assert is_impossible(floor, floor.seconds / 15)
 
 
-def test_ranks_and_items_scale_the_floor() -> None:
-    floor = find_floor(work(), GPU)
-    assert floor is not None
+def test_items_and_ranks_share_the_work_and_not_the_launch() -> None:
+    whole = find_floor(work(), GPU)
     # strong scaling: the same items on four devices; weak: four times the items
-    assert scale_floor(floor, items=100.0, per_step=100.0, ranks=4).seconds == pytest.approx(floor.seconds / 4)
-    assert scale_floor(floor, items=400.0, per_step=100.0, ranks=4).seconds == pytest.approx(floor.seconds)
-    assert floor_fraction(floor, 4e-3) == pytest.approx(0.25)
+    strong, weak = (find_floor(work(), GPU, items=items, ranks=4) for items in (100.0, 400.0))
+    assert whole is not None and strong is not None and weak is not None
+    assert (strong.seconds, weak.seconds) == (pytest.approx(whole.seconds / 4), pytest.approx(whole.seconds))
+    assert strong.launch_s == whole.launch_s == GPU.peaks.graph_node_s
+    assert floor_fraction(whole, 4e-3) == pytest.approx(0.25)
+
+
+def test_no_step_takes_less_than_one_launch() -> None:
+    floor = find_floor(work(bytes=1e3), GPU)
+    assert floor is not None
+    assert (floor.seconds, floor.kind) == (pytest.approx(1.3e-6), "launch")
+    # nobody is accused by it: a kernel that stays on the device needs none
+    assert not is_impossible(floor, 1e-7)
+
+
+def test_barriers_are_launches_that_wait_for_one_another() -> None:
+    floor = find_floor(work(bytes=1e3, barriers=99), GPU)
+    assert floor is not None
+    assert (floor.seconds, floor.kind) == (pytest.approx(100 * 1.3e-6), "barriers")
+    assert find_floor(work(bytes=4e9, barriers=99), GPU).kind == "memory"
+
+
+def test_where_launches_were_not_measured_they_bound_nothing() -> None:
+    floor = find_floor(work(bytes=1e3, barriers=99), CPU)
+    assert floor is not None and floor.kind == "memory" and floor.barriers_s == 0.0

@@ -69,7 +69,7 @@ def test_the_top_level_is_the_headline_case_and_says_what_the_records_say() -> N
     plain = make_summary(analysis, run.run_plan, run.machine, {"01-a": EXPORT})
     phase = plain["phases"][0]
     assert phase["speedup_previous"]["estimate"] == pytest.approx(2.0, rel=0.01)
-    assert phase["predicted"] == {"low": 1.8, "high": 2.4, "basis": "critical-path"}
+    assert phase["predicted"] == {"low": 1.8, "high": 2.4, "level": None, "basis": "critical-path"}
     assert phase["risks"][0]["title"] == "It <b>drifts</b>"
     assert plain["stack"]["variant"] == "01-a"
     assert (plain["stack"]["status"], plain["stack"]["reason"]) == ("FASTER", "interval-clears-floor")

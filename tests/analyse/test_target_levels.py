@@ -52,7 +52,7 @@ FAST = (Phase(name="a", speedup=2.0, part="one"), Phase(name="b", speedup=1.5, p
         ("peak_memory_bytes", "absolute", float(1 << 30)),
         ("peak_memory_bytes", "baseline", 0.25),
         ("energy_j_per_item", "absolute", 0.5),
-        ("floor_fraction", "absolute", 1e6 / 4e12 * 3e3),
+        ("floor_fraction", "absolute", 1.3e-6 * 3e3),
         ("utilisation", "absolute", 0.8),
         ("synchronisations", "absolute", 2.0),
         ("device_to_host", "absolute", 1.0),

@@ -1,4 +1,4 @@
-"""A baseline too slow for the real size: measured per item at two smaller shapes."""
+"""A baseline too slow for the real size: measured at smaller shapes."""
 
 from dataclasses import dataclass
 

@@ -184,7 +184,7 @@ def test_shape_group(read_shape):
 
 
 def test_shape_slow(read_shape):
-    """A baseline that is too slow is measured at two smaller shapes, and the ratio to it is a product."""
+    """A baseline that is too slow is measured at smaller shapes, and nothing is said of it at the case's own."""
     project = read_shape("slow")
     base = project.case("slow", "00-baseline", "measure", "rows")
     assert base["stopped"] == "scale"
@@ -194,13 +194,8 @@ def test_shape_slow(read_shape):
     control = project.case("slow", "aa-baseline", "measure", "rows")
     assert control["skipped"]["reason"] == "over-budget" and not control["arms"]
     row = phase_row(project.summary("slow"), "vectorised")
-    if row["reason"] == "not-linear":
-        # a busy machine: what the two shapes say is too far apart, and then no product is told
-        assert row["status"] == "INCONCLUSIVE" and "between its two shapes" in row["detail"]
-        assert row["speedup_baseline"] is None
-    else:
-        assert row["chained"] is True and row["status"] in JUDGED
-        assert row["speedup_baseline"]["estimate"] > 1
+    assert (row["status"], row["reason"]) == ("INCONCLUSIVE", "smaller-shapes")
+    assert row["speedup_baseline"] is None and row["time_s"] > 0
 
 
 def test_shape_prepared(read_shape):

@@ -97,7 +97,7 @@ def test_another_phases_kernel_re_runs_that_phase_alone(project):
     project.edit("stacked/doubled.py", "return (x + x).sum(1) / 2", "return (2 * x).sum(1) / 2")
     jobs = project.jobs()
     assert expensive(jobs) == of(["03-doubled"], "validate", "measure", "profile")
-    assert jobs - expensive(jobs) == {"analyse_variant 03-doubled", *READING}
+    assert jobs - expensive(jobs) == {"predict 03-doubled", "analyse_variant 03-doubled", *READING}
 
 
 def test_a_kernel_that_all_later_phases_replace_re_runs_its_own_phase_and_their_comparisons(project):

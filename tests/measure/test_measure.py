@@ -131,10 +131,8 @@ def test_a_baseline_too_slow_for_its_shape_is_measured_at_smaller_ones(tmp_path:
     assert case.rounds == () and step_times(case, "variant") == []
 
 
-@pytest.mark.parametrize(("noise", "turns"), [(0.0, TURNS[0]), (0.15, TURNS[1])])
-def test_the_two_shapes_take_turns_until_their_times_are_known(
-    monkeypatch: pytest.MonkeyPatch, noise: float, turns: int
-) -> None:
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_the_shapes_take_turns_until_their_times_are_known(monkeypatch: pytest.MonkeyPatch, noise: float) -> None:
     clock = Clock()
 
     class Shaped(FakeArm):
@@ -148,6 +146,8 @@ def test_the_two_shapes_take_turns_until_their_times_are_known(
     monkeypatch.setattr("phasewise.measure.scale.ArmProcesses", start)
     plan = plan_program("good", baseline_at=({"n": 4}, {"n": 6}))
     case = measure_scale(plan, plan.cases[0], Path(), tools(clock))
+    turns = len(case.scale[0].wall_s)
+    assert turns == TURNS[0] if noise == 0.0 else TURNS[0] < turns <= TURNS[1]
     assert [(point.items, len(point.wall_s), point.elements) for point in case.scale] == [
         (4, turns, 40),
         (6, turns, 60),
@@ -175,15 +175,6 @@ def test_turns_end_when_the_ratio_is_known_whatever_it_is() -> None:
 
     assert is_precise(points(1.0, 0.01)) and is_precise(points(1.4, 0.01))
     assert not is_precise(points(1.0, 0.1))
-
-
-@pytest.mark.parametrize(("operators", "enough"), [((100, 200), True), ((100, 300), False), ((0, 0), False)])
-def test_where_the_count_is_the_same_fewer_turns_do(operators: tuple[int, int], enough: bool) -> None:
-    small, large = (
-        ScalePoint(shape={}, items=items, wall_s=tuple(items * w for w in wall), operators=count, elements=count)
-        for items, wall, count in zip((1.0, 2.0), ((1.0, 1.1, 1.0, 0.9, 1.0, 1.05), (1.0,) * 6), operators, strict=True)
-    )
-    assert is_precise([small, large]) is enough
 
 
 def test_compare_tells_the_faster_function_and_reads_well(tmp_path: Path) -> None:

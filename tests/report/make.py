@@ -16,7 +16,6 @@ from phasewise.records.analyse import (
     NextStep,
     PartResult,
     PeerRow,
-    Prediction,
     RiskResult,
     Row,
     RuleScore,
@@ -26,6 +25,7 @@ from phasewise.records.analyse import (
 )
 from phasewise.records.base import Interval, Quantity, Record
 from phasewise.records.plan import Kind, PlannedRisk, PlannedTarget, RunPlan, StoryPhase, StoryVariant
+from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 from phasewise.run import Run
@@ -117,7 +117,7 @@ def make_prediction(case: str, variant: str, parent: str) -> Prediction:
     low, high = {"05-cuda-graph": (3.1, 5.0), "02-fused-message": (1.3, 1.9)}.get(variant, (1.0, 1.2))
     return Prediction(
         phase=variant[3:], case=case, variant=variant, parent=parent, low=low, high=high, basis="critical-path",
-        finding="launch-gaps", made_from=("0123456789abcdef",),
+        finding="launch-gaps", claim=around(2.0), made_from=("0123456789abcdef",),
     )  # fmt: skip
 
 
@@ -246,16 +246,27 @@ def make_analysis() -> Analysis:
 
 def make_ledger() -> Ledger:
     scores = []
-    for variant, measured, covered in (("02-fused-message", 2.31, False), ("05-cuda-graph", 4.51, True)):
+    for variant, measured, inside in (("02-fused-message", 2.31, False), ("05-cuda-graph", 4.51, True)):
         told = make_prediction(CASES[0], variant, "00-baseline")
         bias = math.log(measured / math.sqrt(told.low * told.high))
-        scores.append(Score(prediction=told, measured=around(measured), covered=covered, bias=bias))
+        scores.append(Score(prediction=told, measured=around(measured), inside=inside, bias=bias))
     scores.append(
         Score(
-            prediction=make_prediction(CASES[0], "06-offload", "05-cuda-graph"), measured=None, covered=None, bias=None
+            prediction=make_prediction(CASES[0], "06-offload", "05-cuda-graph"), measured=None, inside=None, bias=None
         )
     )
-    rules = (RuleScore(finding="launch-gaps", predictions=2, covered=1, median_bias=0.22),)
+    silent = Prediction(
+        phase="channels-last", case=CASES[0], variant="03-channels-last", parent="02-fused-message", low=None, high=None,
+        basis="critical-path", finding="excess-traffic", reason="3 outcomes are on record, 10 are needed",
+    )  # fmt: skip
+    scores.append(Score(prediction=silent, measured=around(1.02), inside=None, bias=None))
+    late = make_prediction(CASES[0], "02-fused-message", "00-baseline")
+    scores.append(Score(prediction=late, measured=around(2.0), inside=None, bias=None, void="written afterwards"))
+    rules = (
+        RuleScore(
+            finding="launch-gaps", outcomes=12, predictions=11, inside=6, median_bias=0.22, score=2.9, guess_score=3.4
+        ),
+    )
     return Ledger(workload=WORKLOAD, run=RUN, scores=tuple(scores), rules=rules)
 
 

@@ -52,7 +52,9 @@ def test_the_floor_of_a_step_is_not_that_of_a_baseline_timed_by_the_item() -> No
     cases = tuple(msgspec.structs.replace(case, floor_s=1.4e-12) for case in records.analysis.cases)
     per_item = change(records, msgspec.structs.replace(records.analysis, cases=cases))
     text = render_markdown(make_pages(per_item)[0])
-    assert text.count("Floor of one step at the measured peaks (memory traffic): 600\u00a0µs.") == len(cases)
+    assert text.count("Best possible time of one step at the measured peaks (memory traffic): 600\u00a0µs.") == len(
+        cases
+    )
 
 
 def test_every_section_of_an_index_is_there_in_order_in_html(documents: dict[str, str]) -> None:

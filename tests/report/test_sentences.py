@@ -129,9 +129,19 @@ def test_the_headline_says_why_its_number_is_no_claim() -> None:
         assert sentences.no_claim(told).startswith(words) and bool(words) == bool(sentences.no_claim(told)), status
 
 
-@pytest.mark.parametrize(("covered", "words"), [(True, "inside"), (False, "outside"), (None, "not scored")])
-def test_a_score_is_told_from_its_record(covered: bool | None, words: str) -> None:
-    score = Score(
-        prediction=make_prediction("forward", "05-cuda-graph", "00-baseline"), measured=GAIN, covered=covered, bias=0.1
-    )
+@pytest.mark.parametrize(("inside", "words"), [(True, "inside"), (False, "outside"), (None, "nothing was predicted")])
+def test_a_score_is_told_from_its_record(inside: bool | None, words: str) -> None:
+    told = make_prediction("forward", "05-cuda-graph", "00-baseline")
+    score = Score(prediction=told, measured=GAIN, inside=inside, bias=0.1)
     assert sentences.scored(score).startswith(words)
+    assert sentences.scored(msgspec.structs.replace(score, void="late")) == "late"
+
+
+def test_a_rule_that_predicts_nothing_says_why() -> None:
+    told = make_prediction("forward", "05-cuda-graph", "00-baseline")
+    assert sentences.predicted(told) == "3.1 to 5×, from the critical path of the trace"
+    stated = msgspec.structs.replace(told, level=0.8)
+    assert sentences.predicted(stated) == "3.1 to 5× (80\xa0% interval), from the critical path of the trace"
+    silent = msgspec.structs.replace(told, low=None, high=None, reason="3 outcomes of it, 10 are needed")
+    assert sentences.predicted(silent) == "nothing: 3 outcomes of it, 10 are needed"
+    assert sentences.prediction(silent) == "–"

@@ -9,13 +9,39 @@ import msgspec
 from phasewise.analyse.claims import Pools, allocate, estimate_gain, gain_from_removed, make_pools, sum_asked
 from phasewise.analyse.evidence import Evidence, Judgement
 from phasewise.analyse.findings import CATALOGUE
+from phasewise.analyse.floor import step_floor
+from phasewise.analyse.open_phases import open_phases
 from phasewise.records.analyse import Finding
 from phasewise.records.base import Interval, Seconds
 from phasewise.records.finding import FindingId
 from phasewise.records.profile import Breakdown, CaseProfile, Probe
+from phasewise.run import Run
 
 # a probe runs alone, with warm caches and nothing beside it: in the step it gains from four fifths to a tenth more
 PROBE_SPREAD = (0.8, 1.1)
+# fact of a profile that was not taken at the shape of its case
+PROFILED_AT = "profiled_at"
+
+
+def find_findings(run: Run, variant: str, case: str, step_s: Seconds | None) -> tuple[Finding, ...]:
+    """What the records of `variant` show in `case`, with the phase of the plan that answers it; `step_s` is of an untraced step."""
+    held = run[variant]
+    profile, planned, arm = held.profiled(case), held.planned(case), held.arm(case)
+    # a slow baseline is profiled at a smaller shape, of which the declared work is not known
+    is_smaller = profile is not None and PROFILED_AT in profile.facts
+    step = None if is_smaller else step_s
+    evidence = Evidence(
+        profile=profile,
+        machine=run.machine,
+        work=None if is_smaller else run.work(case),
+        floor=None if is_smaller else step_floor(run, variant, case),
+        step_s=step,
+        pools=split_step(profile, step, cuda=run.machine.kind == "cuda"),
+        failure=arm.failure if arm is not None else None,
+        memory_limit_bytes=planned.memory_limit_bytes if planned is not None else None,
+        peak_memory_bytes=arm.peak_memory_bytes if arm is not None else None,
+    )
+    return suggest(diagnose(evidence), open_phases(run.plan, variant, case))
 
 
 def split_step(profile: CaseProfile | None, step_s: Seconds | None, *, cuda: bool) -> Pools | None:

@@ -1,4 +1,8 @@
-"""The least time that one step can take: its declared work at the rates that this machine was measured to reach."""
+"""The best possible time of a step: its declared work at what this machine was measured to reach.
+
+Four floors, of which the highest holds: bytes, floating-point operations, the one launch that any step takes, and barriers: the
+times that all of a step has to be there before it can go on. A launch costs what a node of a CUDA graph does, the cheapest there is.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from dataclasses import dataclass
 from phasewise.records.base import Seconds
 from phasewise.records.machine import Machine, Peaks
 from phasewise.records.prepare import CaseWork
+from phasewise.run import Run
 
 # a copy and a matrix product are not the fastest programs that there can be: nvbench and TraceLens leave 5 to 10 %
 # before they call a rate impossible
@@ -15,49 +20,66 @@ IMPOSSIBLE = 1.05
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """Seconds that a step needs at least."""
+    """Seconds that a step needs at least; 0 where something bounds nothing."""
 
-    seconds: Seconds
-    # which rate bounds it: "memory", "cache" or "compute"
-    kind: str
-    # what no honest step can beat, with all of the last-level cache and the fastest number format on its side
-    least_s: Seconds
+    # "memory" or "cache", whichever the bytes come from
+    source: str
     bytes_s: Seconds
     flops_s: Seconds
+    # of one launch, and of all barriers with it
+    launch_s: Seconds
+    barriers_s: Seconds
+    # what no honest step can beat: of the bytes and operations alone, with all of the last-level cache and the fastest number
+    # format on its side
+    least_s: Seconds
+
+    @property
+    def seconds(self) -> Seconds:
+        return max(self.bytes_s, self.flops_s, self.launch_s, self.barriers_s)
+
+    @property
+    def kind(self) -> str:
+        """Which floor holds: "memory", "cache", "compute", "launch" or "barriers"."""
+        floors = {
+            self.source: self.bytes_s, "compute": self.flops_s, "launch": self.launch_s, "barriers": self.barriers_s,
+        }  # fmt: skip
+        return max(floors, key=lambda kind: floors[kind])
 
 
-def find_floor(work: CaseWork | None, machine: Machine, *, cold: bool = False) -> Floor | None:
-    """The floor of one step of `work`; None without measured peaks or without declared work.
+def find_floor(
+    work: CaseWork | None, machine: Machine, *, cold: bool = False, items: float | None = None, ranks: int = 1
+) -> Floor | None:
+    """The floors of one step of `work`; None without measured peaks or without declared work.
 
     A working set that fits in the last-level cache moves at the cached rate, unless the cache is flushed before
-    each step (`cold`). Where the cache's size is unknown, the faster of both rates counts.
+    each step (`cold`). Where the cache's size is unknown, the faster of both rates counts. `items`: of a step, where it is not
+    as many as `work` says; they are spread over `ranks` devices, while each waits for its own launch and barriers.
     """
     peaks = machine.peaks
     if work is None or peaks is None:
         return None
-    rate, kind = _choose_rate(work, machine, peaks, cold)
-    bytes_s = work.bytes / rate
-    flops_s = work.flops / _matmul_rate(peaks, work.dtype) if work.flops and peaks.matmul_flops_per_s else 0.0
-    seconds = max(bytes_s, flops_s)
-    if seconds <= 0.0:
+    rate, source = _choose_rate(work, machine, peaks, cold)
+    share = (work.items if items is None else items) / work.items / ranks
+    bytes_s = share * work.bytes / rate
+    flops_s = share * work.flops / _matmul_rate(peaks, work.dtype) if work.flops and peaks.matmul_flops_per_s else 0.0
+    if max(bytes_s, flops_s) <= 0.0 and not work.barriers:
         return None
     fastest = max(peaks.matmul_flops_per_s.values(), default=0.0)
-    least = max(_least_bytes_seconds(work, machine, peaks), work.flops / fastest if fastest else 0.0)
+    launch_s = min((cost for cost in (peaks.launch_s, peaks.graph_node_s) if cost is not None), default=0.0)
     return Floor(
-        seconds=seconds, kind=kind if bytes_s >= flops_s else "compute", least_s=least, bytes_s=bytes_s, flops_s=flops_s
-    )
+        source=source, bytes_s=bytes_s, flops_s=flops_s, launch_s=launch_s,
+        barriers_s=(1 + work.barriers) * launch_s if work.barriers else 0.0,
+        least_s=share * max(_least_bytes_seconds(work, machine, peaks), work.flops / fastest if fastest else 0.0),
+    )  # fmt: skip
 
 
-def scale_floor(floor: Floor, *, items: float, per_step: float, ranks: int = 1) -> Floor:
-    """The floor of an arm that handles `items` a step on `ranks` devices, where `per_step` items were declared."""
-    factor = items / per_step / ranks
-    return Floor(
-        seconds=floor.seconds * factor,
-        kind=floor.kind,
-        least_s=floor.least_s * factor,
-        bytes_s=floor.bytes_s * factor,
-        flops_s=floor.flops_s * factor,
-    )
+def step_floor(run: Run, variant: str, case: str) -> Floor | None:
+    """The floor of a step of this variant: declared work, for the items and the devices of its arm."""
+    planned, arm = run[variant].planned(case), run[variant].arm(case)
+    cold = planned is not None and planned.cache == "cold"
+    if arm is None:
+        return find_floor(run.work(case), run.machine, cold=cold)
+    return find_floor(run.work(case), run.machine, cold=cold, items=arm.items, ranks=arm.ranks)
 
 
 def floor_fraction(floor: Floor, step_s: Seconds) -> float:

@@ -7,27 +7,21 @@ import math
 import numpy as np
 
 from phasewise.analyse.compare import Estimates, Key, to_interval
-from phasewise.analyse.scale import LEVEL, find_scale, scale_up
 from phasewise.records.base import Interval, Seconds
 from phasewise.records.measure import Arm, Window
-from phasewise.records.plan import Kind
 from phasewise.records.profile import CaseProfile
 from phasewise.records.validate import CaseValidation
-from phasewise.run import Run
 from phasewise.stats.ratio import t_quantile
 
+LEVEL = 0.95
 
-def step_time(run: Run, estimates: Estimates, key: Key) -> Interval | None:
-    """Seconds a step; of a baseline that is too slow for this shape, from its time per item at smaller ones."""
+
+def step_time(estimates: Estimates, key: Key) -> Interval | None:
+    """Seconds a step."""
     found = estimates.times.get(key)
-    if found is not None:
-        return to_interval(found) or Interval(estimate=found.estimate, low=found.estimate, high=found.estimate)
-    case, variant = key
-    work = run.work(case)
-    if run.rows[variant].kind is not Kind.BASELINE or work is None:
+    if found is None:
         return None
-    per_item = find_scale(run, variant, case)
-    return scale_up(per_item, work.items) if per_item is not None and per_item.is_linear else None
+    return to_interval(found) or Interval(estimate=found.estimate, low=found.estimate, high=found.estimate)
 
 
 def energy_per_item(arm: Arm | None) -> Interval | None:

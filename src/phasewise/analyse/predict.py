@@ -1,89 +1,83 @@
-"""What a phase should gain, from the records of its parent alone."""
+"""What a phase should gain, from the profile and the gate of its parent and the machine's peaks: made before it is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from phasewise.records.analyse import Finding, Prediction
-from phasewise.records.plan import Kind, RunPlan, StoryPhase, StoryVariant
+from phasewise.analyse.diagnose import find_findings
+from phasewise.analyse.experience import AUTHOR, LEVEL, Outcome, list_outcomes, widen_claim
+from phasewise.records.analyse import Finding, Ledger
+from phasewise.records.base import Interval, Seconds
+from phasewise.records.plan import PlannedCase, StoryPhase, VariantPlan
+from phasewise.records.predict import Predicted, Prediction
+from phasewise.records.profile import CaseProfile
+from phasewise.run import Run
+from phasewise.store import digest
 
-AUTHOR = "author"
 
+def predict_variant(run: Run, variant: str, ledgers: Iterable[Ledger]) -> Predicted:
+    """Predictions for a phase in every case: by the finding that it answers, and by its author.
 
-def predict_children(
-    run_plan: RunPlan, variant: str, case: str, findings: Sequence[Finding], made_from: tuple[str, ...]
-) -> tuple[Prediction, ...]:
-    """One prediction for each phase that is built on `variant` in `case` and can be timed here.
-
-    By the finding that the phase answers if it was found in the parent; else by the author's own interval, if there is one.
+    Reads of the run its plan, its declared work, and what was profiled and validated of the parents. `ledgers` are those
+    of other workloads: what a rule is worth is not learnt from the phases that it is tried on.
     """
-    by_id = {finding.finding: finding for finding in findings}
-    found = []
-    for phase in run_plan.phases:
-        child = find_variant(run_plan, phase.variant)
-        if child is None or child.skip or child.untimed or case not in phase.cases:
-            continue
-        if planned_parent(run_plan, child, case) != variant:
-            continue
-        prediction = _predict(phase, case, variant, by_id.get(phase.because), made_from)
-        if prediction is not None:
-            found.append(prediction)
-    return tuple(found)
+    plan, phase = run.need(VariantPlan, variant), run.phases[variant]
+    outcomes = list_outcomes(ledger for ledger in ledgers if ledger.workload != run.workload)
+    return Predicted(
+        workload=run.workload,
+        run=run.name,
+        variant=variant,
+        plan=digest(plan),
+        predictions=tuple(
+            prediction for case in plan.cases for prediction in _predict_case(run, phase, case, outcomes)
+        ),
+    )
 
 
-def open_phases(run_plan: RunPlan, variant: str, case: str) -> dict[str, str]:
-    """Finding id -> first phase of the plan that answers it and that `variant` is not built on."""
-    # a row names the ancestors in its first case only
-    done, row = {variant}, find_variant(run_plan, variant)
-    while row is not None and (parent := planned_parent(run_plan, row, case)) is not None:
-        done.add(parent)
-        row = find_variant(run_plan, parent)
-    answers: dict[str, str] = {}
-    for phase in run_plan.phases:
-        if phase.variant not in done and case in phase.cases and not phase.because_is_idea and phase.must is None:
-            answers.setdefault(phase.because, phase.phase)
-    return answers
+def _predict_case(run: Run, phase: StoryPhase, case: PlannedCase, outcomes: Sequence[Outcome]) -> Iterable[Prediction]:
+    if case.parent is None:
+        return
+    if not phase.because_is_idea and phase.because:
+        yield _predict_by_rule(run, phase, case.case, case.parent, outcomes)
+    if phase.expect is not None:
+        low, high = phase.expect
+        yield Prediction(
+            phase=phase.phase, case=case.case, variant=phase.variant, parent=case.parent, low=low, high=high,
+            basis=AUTHOR, finding=AUTHOR,
+        )  # fmt: skip
 
 
-def find_variant(run_plan: RunPlan, variant: str) -> StoryVariant | None:
-    """The row of a variant."""
-    return next((row for row in run_plan.variants if row.variant == variant), None)
-
-
-def planned_parent(run_plan: RunPlan, row: StoryVariant, case: str) -> str | None:
-    """What `row` is built on in `case`; the story names the parent in its first case only.
-
-    Elsewhere the rule of stacking gives it: the last kept variant before it that applies to the case; where the parent in
-    the first case is not that one, the phase says `onto`.
-    """
-    if not row.cases or case == row.cases[0] or row.kind is not Kind.PHASE:
-        return row.parent
-    before = run_plan.variants[: run_plan.variants.index(row)]
-    if row.parent == _last_kept(before, row.cases[0]):
-        return _last_kept(before, case)
-    return next((name for name in row.ancestors if _applies(run_plan, name, case)), row.parent)
-
-
-def _last_kept(rows: tuple[StoryVariant, ...], case: str) -> str | None:
-    kept = [row.variant for row in rows if row.kept and case in row.cases and not row.skip and not row.untimed]
-    return kept[-1] if kept else None
-
-
-def _applies(run_plan: RunPlan, variant: str, case: str) -> bool:
-    row = find_variant(run_plan, variant)
-    return row is not None and case in row.cases
-
-
-def _predict(
-    phase: StoryPhase, case: str, parent: str, finding: Finding | None, made_from: tuple[str, ...]
-) -> Prediction | None:
-    if finding is not None and finding.outcome == "found" and finding.gain is not None and not phase.because_is_idea:
-        low, high, basis, rule = finding.gain.low, finding.gain.high, finding.basis, finding.finding
-    elif phase.expect is not None:
-        low, high, basis, rule = *phase.expect, AUTHOR, AUTHOR
-    else:
-        return None
+def _predict_by_rule(run: Run, phase: StoryPhase, case: str, parent: str, outcomes: Sequence[Outcome]) -> Prediction:
+    held = run[parent]
+    made = [record for record in (held.profile, held.validation, run.machine.peaks) if record is not None]
+    # of the parent, and before any of its times is known
+    known = (run.plan, run.machine, run.prepared, held.plan, held.profile, held.validation)
+    findings = find_findings(
+        Run(run.workload, run.name, [record for record in known if record is not None]),
+        parent,
+        case,
+        _untraced_step(held.profiled(case)),
+    )
+    found = next((one for one in findings if one.finding == phase.because), None)
+    interval, reason = _read(phase.because, found, outcomes)
     return Prediction(
-        phase=phase.phase, case=case, variant=phase.variant, parent=parent, low=low, high=high, basis=basis,
-        finding=rule, made_from=made_from,
+        phase=phase.phase, case=case, variant=phase.variant, parent=parent,
+        low=interval.low if interval else None, high=interval.high if interval else None,
+        level=LEVEL if interval else None, basis=found.basis if found else "critical-path", finding=phase.because,
+        claim=found.gain if found else None, reason=reason, made_from=tuple(digest(record) for record in made),
     )  # fmt: skip
+
+
+def _untraced_step(profile: CaseProfile | None) -> Seconds | None:
+    """Seconds of the profiled step without the profiler."""
+    if profile is None or profile.breakdown is None:
+        return None
+    return profile.breakdown.wall_s / (profile.overhead or 1.0)
+
+
+def _read(rule: str, found: Finding | None, outcomes: Sequence[Outcome]) -> tuple[Interval | None, str]:
+    """The interval, or why there is none."""
+    if found is None or found.outcome != "found" or found.gain is None:
+        why = found.reason if found is not None and found.reason else "the parent's profile does not show it"
+        return None, f"{rule}: {why}"
+    return widen_claim(rule, found.gain, outcomes)

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from phasewise.analyse.compare import Estimates, Key, to_interval
-from phasewise.analyse.floor import floor_fraction
+from phasewise.analyse.floor import floor_fraction, step_floor
 from phasewise.analyse.measures import cold_start, energy_per_item, step_time, steps_to_pay, worst_error
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.samples import median_device_s
-from phasewise.analyse.verdicts import step_floor
 from phasewise.model.ratios import dropped_share, kept_rounds
-from phasewise.records.analyse import PeerRow, Prediction, Row
+from phasewise.records.analyse import PeerRow, Row
 from phasewise.records.base import Interval, Scalar
 from phasewise.records.plan import StoryVariant
+from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Status, Verdict
 from phasewise.run import Run
@@ -31,6 +31,7 @@ class Told:
     run: Run
     estimates: Estimates
     verdicts: Mapping[Key, Verdict]
+    # those of rules
     predictions: Mapping[Key, Prediction]
     # by (case, phase)
     levels: Mapping[tuple[str, str], Level]
@@ -45,7 +46,7 @@ def make_row(told: Told, row: StoryVariant, case: str) -> Row:
     planned = run[row.variant].planned(case)
     if verdict.status not in UNTOLD and run[row.variant].is_here:
         arm = run[row.variant].arm(case)
-    step = step_time(run, told.estimates, key) if verdict.status not in UNTOLD else None
+    step = step_time(told.estimates, key) if verdict.status not in UNTOLD else None
     floor = step_floor(run, row.variant, case)
     energy = energy_per_item(arm)
     worst, relative = worst_error(gate)
@@ -104,8 +105,10 @@ def make_peer_row(told: Told, row: StoryVariant, case: str) -> PeerRow:
         verdict=verdict,
         validation=gate.outcome if gate is not None else Outcome.SKIPPED,
         validation_message=gate.message if gate is not None else "",
-        time_s=step_time(run, told.estimates, key) if is_told else None,
+        time_s=step_time(told.estimates, key) if is_told else None,
         ratio=Interval(estimate=1 / inverse.estimate, low=1 / inverse.high, high=1 / inverse.low) if inverse else None,
+        same_output=not row.different,
+        different=row.different,
     )
 
 
@@ -133,4 +136,4 @@ def _pays(told: Told, variant: str, parent: str | None, case: str, step: Interva
         return None
     cold = cold_start(told.run[variant].arm(case))
     start = cold_start(told.run[parent].arm(case))
-    return steps_to_pay(cold, start, step, step_time(told.run, told.estimates, (case, parent)))
+    return steps_to_pay(cold, start, step, step_time(told.estimates, (case, parent)))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from phasewise.analyse.alarms import find_machines, raise_alarms
 from phasewise.analyse.compare import Key, estimate_all
 from phasewise.analyse.control import set_limits, tell_controls
-from phasewise.analyse.ledger import score_predictions
+from phasewise.analyse.experience import AUTHOR
+from phasewise.analyse.floor import step_floor
+from phasewise.analyse.ledger import find_predictions, score_predictions
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.rows import Told, make_peer_row, make_row
-from phasewise.analyse.scale import tell_extrapolation
+from phasewise.analyse.scale import tell_smaller
 from phasewise.analyse.targets import TOLD, Judged, join_levels, settle_target
-from phasewise.analyse.verdicts import find_doubts, judge_all, step_floor
+from phasewise.analyse.verdicts import find_doubts, judge_all
 from phasewise.records.analyse import (
     Analysis,
     CaseResult,
@@ -23,13 +25,13 @@ from phasewise.records.analyse import (
     PartResult,
     PeerRow,
     TargetResult,
-    VariantAnalysis,
 )
 from phasewise.records.base import Interval
 from phasewise.records.export import Export
 from phasewise.records.finding import FindingId
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind
+from phasewise.records.predict import Prediction
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.records.verdict import Level, Reason, Status, Verdict
@@ -45,18 +47,15 @@ def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
     """All that the report shows, and the ledger of predictions; a record that is missing is a hole."""
     estimates = set_limits(run, estimate_all(run))
     verdicts = judge_all(run, estimates)
-    predictions = {
-        (found.case, found.variant): found
-        for record in run.find_all(VariantAnalysis).values()
-        for found in record.predictions
-    }
-    told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=predictions, levels={})
+    predictions = find_predictions(run)
+    by_rule = {(one.case, one.variant): one for one in predictions if one.finding != AUTHOR}
+    told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=by_rule, levels={})
     peers = {case: _peer_rows(told, case) for case in run.plan.cases}
     stack = {case: _find_end(run, verdicts, case) for case in run.plan.cases}
     parts = {(case, part): _find_end(run, verdicts, case, part) for case in run.plan.cases for part in run.plan.parts}
     judged = Judged(run=run, estimates=estimates, verdicts=verdicts, peers=peers, stack=stack, parts=parts)
     targets = tuple(settle_target(judged, target) for target in run.plan.targets)
-    told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=predictions, levels=_phase_levels(targets))
+    told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=by_rule, levels=_phase_levels(targets))
     cases = tuple(_tell_case(told, judged, case, targets) for case in run.plan.cases)
     tops = [run[name].gate(case) for case, name in stack.items() if name is not None]
     analysis = Analysis(
@@ -71,17 +70,18 @@ def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
         next_steps=_next_steps(run, verdicts, stack),
         alarms=raise_alarms(run, verdicts, find_doubts(run, told.estimates, verdicts), cases, targets),
     )
-    return analysis, score_predictions(run.plan.workload, run.plan.run, predictions.values(), _outcomes(told))
+    return analysis, score_predictions(run, predictions, _find_outcomes(told, predictions))
 
 
-def _outcomes(told: Told) -> dict[Key, Interval]:
+def _find_outcomes(told: Told, predictions: Iterable[Prediction]) -> dict[Prediction, Interval]:
     """Measured speed-ups over the parent that was predicted from; over another ancestor they say nothing of the prediction."""
     found = {}
-    for key, prediction in told.predictions.items():
+    for prediction in predictions:
+        key = (prediction.case, prediction.variant)
         comparison, verdict = told.estimates.comparisons.get(key), told.verdicts.get(key)
         is_same = comparison is None or comparison.against == prediction.parent
         if verdict is not None and verdict.over_parent is not None and is_same:
-            found[key] = verdict.over_parent
+            found[prediction] = verdict.over_parent
     return found
 
 
@@ -107,7 +107,7 @@ def _tell_case(told: Told, judged: Judged, case: str, targets: tuple[TargetResul
         stack_reason=end.baseline_reason if end is not None else Reason.NONE,
         control=control,
         baseline_control=baseline_control,
-        extrapolation=tell_extrapolation(run, case, work.items) if work is not None else None,
+        smaller=tell_smaller(run, case),
         peers=tuple(judged.peers[case]),
         parts=tuple(_tell_part(judged, case, part, targets) for part in run.plan.parts),
     )

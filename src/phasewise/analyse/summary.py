@@ -11,6 +11,7 @@ from phasewise.records.base import Interval
 from phasewise.records.export import Export
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind, RunPlan
+from phasewise.records.predict import Prediction
 
 VERSION = 1
 
@@ -93,7 +94,6 @@ def _baseline(row: Row) -> dict[str, Any]:
 
 
 def _phase(row: Row, tier: str) -> dict[str, Any]:
-    predicted = row.predicted
     return {
         "variant": row.variant,
         "phase": row.phase,
@@ -112,7 +112,7 @@ def _phase(row: Row, tier: str) -> dict[str, Any]:
         "level": row.level.value,
         "documented": _pair(row.documented),
         "expected": _pair(row.expected),
-        "predicted": {"low": predicted.low, "high": predicted.high, "basis": predicted.basis} if predicted else None,
+        "predicted": _predicted(row.predicted),
         "validation": row.validation.value,
         "max_error": row.max_error,
         "tier": tier,
@@ -123,6 +123,13 @@ def _phase(row: Row, tier: str) -> dict[str, Any]:
         "floor_fraction": row.floor_fraction,
         "risks": [_risk(risk) for risk in row.risks],
     }
+
+
+def _predicted(predicted: Prediction | None) -> dict[str, float | str | None] | None:
+    """None where the rule predicts nothing."""
+    if predicted is None or predicted.low is None:
+        return None
+    return {"low": predicted.low, "high": predicted.high, "level": predicted.level, "basis": predicted.basis}
 
 
 def _stack(case: CaseResult) -> dict[str, Any]:
@@ -175,6 +182,7 @@ def _peer(peer: PeerRow) -> dict[str, Any]:
         "validation": peer.validation.value,
         **_time(peer.time_s),
         "ratio": _interval(peer.ratio),
+        "same_output": peer.same_output,
     }
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phasewise.analyse.compare import Estimates, Key
+from phasewise.analyse.floor import step_floor
 from phasewise.analyse.measures import check_number, counted, energy_per_item, step_time, utilisation
-from phasewise.analyse.verdicts import step_floor
 from phasewise.model.ratios import find_parent_arm
 from phasewise.records.analyse import PeerRow, TargetResult
 from phasewise.records.base import Interval
@@ -200,7 +200,7 @@ def _metric(judged: Judged, target: PlannedTarget, variant: str) -> tuple[Interv
     value: Interval | None = None
     why, unit = f"{target.metric} of {variant} was not recorded", target.unit
     if target.metric in ("time_s", "items_per_s", "floor_fraction"):
-        step = step_time(run, judged.estimates, (case, variant))
+        step = step_time(judged.estimates, (case, variant))
         value, why = _of_time(judged, target.metric, variant, case, step)
     elif target.metric == "peak_memory_bytes":
         peak = arm.peak_memory_bytes if arm is not None else None

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phasewise.analyse.baseline import OverBaseline, over_baseline, over_parent
+from phasewise.analyse.baseline import OverBaseline, over_baseline
 from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
 from phasewise.analyse.families import Against, Claim, adjust
-from phasewise.analyse.floor import Floor, find_floor, is_impossible, scale_floor
+from phasewise.analyse.floor import is_impossible, step_floor
 from phasewise.analyse.gate import CANNOT_RUN, judge_gate
+from phasewise.analyse.scale import runs_smaller_only
 from phasewise.analyse.strayed import find_stray
 from phasewise.model.ratios import dropped_share, find_parent_arm
 from phasewise.records.plan import Kind
@@ -33,8 +34,8 @@ def judge_all(run: Run, estimates: Estimates) -> dict[Key, Verdict]:
     """The verdicts by (case, variant)."""
     keys = [(case, row.variant) for case in run.plan.cases for row in run.plan.variants]
     gates = {key: _judge_before(run, estimates, key) for key in keys}
-    ratios: dict[Key, RatioEstimate | Failure | None] = {
-        key: over_parent(run, estimates, key) for key in keys if gates[key] is None
+    ratios = {
+        key: estimates.comparisons[key].ratio for key in keys if gates[key] is None and key in estimates.comparisons
     }
     stacked = [key for key in keys if run.rows[key[1]].kind in STACKED]
     over = {key: found for key in stacked if (found := over_baseline(run, estimates, key, gates)) is not None}
@@ -44,24 +45,13 @@ def judge_all(run: Run, estimates: Estimates) -> dict[Key, Verdict]:
         verdict = gates[key]
         if verdict is None:
             verdict = _judge_parent(estimates, key, gates) or _judge_speed(
-                run, estimates, key, ratios[key], adjusted.get((key, _kind(run, key)))
+                run, estimates, key, adjusted.get((key, _kind(run, key)))
             )
         verdicts[key] = verdict
     return verdicts | {
         key: _add_over_baseline(verdicts[key], found, adjusted.get((key, Against.BASELINE)))
         for key, found in over.items()
     }
-
-
-def step_floor(run: Run, variant: str, case: str) -> Floor | None:
-    """The floor of a step of this variant: declared work, scaled to the items and the devices of its arm."""
-    work = run.work(case)
-    planned = run[variant].planned(case)
-    floor = find_floor(work, run.machine, cold=planned is not None and planned.cache == "cold")
-    arm = run[variant].arm(case)
-    if floor is None or work is None or arm is None:
-        return floor
-    return scale_floor(floor, items=arm.items, per_step=work.items, ranks=arm.ranks)
 
 
 def _judge_before(run: Run, estimates: Estimates, key: Key) -> Verdict | None:
@@ -113,18 +103,16 @@ def _judge_speed(
     run: Run,
     estimates: Estimates,
     key: Key,
-    ratio: RatioEstimate | Failure | None,
     adjusted: Chances | None,
 ) -> Verdict:
     case, variant = key
     if run.rows[variant].kind is Kind.BASELINE:
         return Verdict(status=Status.BASELINE)
-    if isinstance(ratio, Failure):
-        return Verdict(status=Status.INCONCLUSIVE, reason=ratio.reason, detail=ratio.message)
-    if ratio is None:
-        return _judge_alone(run, variant, case)
     found = estimates.comparisons.get(key)
-    decision = _decide(ratio, found, adjusted)
+    if found is None:
+        return _judge_alone(run, variant, case)
+    ratio = found.ratio
+    decision = _decide(found, adjusted)
     status, reason, detail = Status(decision.status), Reason(decision.reason), ""
     slowed, why = find_stray(run, key)
     if status is Status.FASTER and why and ratio.low <= slowed:
@@ -139,7 +127,7 @@ def _judge_speed(
         "resolution": ratio.resolution,
         "within_sd": ratio.within_sd,
         "between_sd": ratio.between_sd,
-        "dropped": found.dropped if found is not None else None,
+        "dropped": found.dropped,
     }
     return Verdict(
         status=status,
@@ -150,26 +138,23 @@ def _judge_speed(
     )
 
 
-def _decide(ratio: RatioEstimate, found: Comparison | None, adjusted: Chances | None) -> Decision:
+def _decide(found: Comparison, adjusted: Chances | None) -> Decision:
     return decide_status(
-        ratio,
-        aa_floor=found.limit if found is not None else None,
+        found.ratio,
+        aa_floor=found.limit,
         adjusted=adjusted,
-        cycles=found.cycles if found is not None else None,
-        conditions=_conditions(found, ratio),
+        cycles=found.cycles,
+        conditions=_conditions(found),
     )
 
 
-def _bar(found: Comparison | None) -> float:
+def _bar(found: Comparison) -> float:
     """What a claim must exceed, as ratio - 1."""
-    limit = found.limit if found is not None else None
-    return math.expm1(UNMEASURED_FLOOR if limit is None else limit)
+    return math.expm1(UNMEASURED_FLOOR if found.limit is None else found.limit)
 
 
-def _conditions(found: Comparison | None, ratio: RatioEstimate) -> Conditions:
-    if found is None:
-        return Conditions()
-    share, effect = found.neighbours
+def _conditions(found: Comparison) -> Conditions:
+    ratio, (share, effect) = found.ratio, found.neighbours
     # what is larger than the neighbours could fake is no work of theirs
     nearest = min(abs(math.log(bound)) for bound in (ratio.low, ratio.high)) if _is_finite(ratio) else 0.0
     clears = _is_finite(ratio) and not ratio.low <= 1.0 <= ratio.high and nearest > effect
@@ -193,9 +178,8 @@ def _judge_alone(run: Run, variant: str, case: str) -> Verdict:
             failure = _failure_of(run, name, case)
             if failure is not None:
                 return _enabled(name, failure)
-        return Verdict(
-            status=Status.INCONCLUSIVE, reason=Reason.NO_PARENT, detail="no valid ancestor was measured beside it"
-        )
+        reason = Reason.SMALLER_SHAPES if runs_smaller_only(run, case) else Reason.NO_PARENT
+        return Verdict(status=Status.INCONCLUSIVE, reason=reason, detail="no valid ancestor was measured beside it")
     reason = Reason.THROTTLED if dropped_share(measured) > MOST_DROPPED else Reason.FEW_ROUNDS
     return Verdict(status=Status.INCONCLUSIVE, reason=reason, detail=measured.stopped)
 
@@ -224,7 +208,7 @@ def _add_over_baseline(verdict: Verdict, over: OverBaseline, adjusted: Chances |
     """
     status, reason = verdict.status, verdict.reason
     if adjusted is not None:
-        decision = _decide(over.comparison.ratio, over.comparison, adjusted)
+        decision = _decide(over.comparison, adjusted)
         status, reason = Status(decision.status), Reason(decision.reason)
     return msgspec.structs.replace(
         verdict,
@@ -237,13 +221,11 @@ def _add_over_baseline(verdict: Verdict, over: OverBaseline, adjusted: Chances |
 
 
 def _find_claims(
-    run: Run, ratios: Mapping[Key, RatioEstimate | Failure | None], over: Mapping[Key, OverBaseline]
+    run: Run, ratios: Mapping[Key, RatioEstimate], over: Mapping[Key, OverBaseline]
 ) -> dict[Claim, RatioEstimate]:
     """Every ratio that the report judges, once; a control's claims nothing."""
     claims: dict[Claim, RatioEstimate] = {
-        (key, _kind(run, key)): ratio
-        for key, ratio in ratios.items()
-        if isinstance(ratio, RatioEstimate) and run.rows[key[1]].kind in CLAIMING
+        (key, _kind(run, key)): ratio for key, ratio in ratios.items() if run.rows[key[1]].kind in CLAIMING
     }
     claims |= {
         (key, Against.BASELINE): found.comparison.ratio

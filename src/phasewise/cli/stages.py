@@ -116,7 +116,7 @@ def prepare(workload: str | None, run: str | None, device: str | None) -> None:
 @click.argument("run")
 @click.argument("variant", required=False)
 def analyse(workload: str, run: str, variant: str | None) -> None:
-    """Find what holds a variant back and predict its children's gain; without a variant, judge the whole run."""
+    """Find what holds a variant back; without a variant, judge the whole run."""
     from phasewise.analyse import analyse_run, summarise
 
     if variant is not None:

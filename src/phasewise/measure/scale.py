@@ -1,9 +1,4 @@
-"""A baseline that is too slow for its shape: counted and timed at two smaller ones, so that an item can be held against itself.
-
-What shows that it is linear is the count, of operators and of what they read and write: it knows no noise. A loop of a hundred thousand
-launches is timed by the host, and two items in a row may differ by half; so the times only have to agree with it,
-and where an item is not the same work by count, they have to show it alone.
-"""
+"""A baseline that is too slow for the shape of its case: counted and timed at each smaller one that it can run."""
 
 from __future__ import annotations
 
@@ -13,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from phasewise.measure.sampling import Tools
-from phasewise.model.linear import is_same_work
 from phasewise.records.measure import Arm, CaseMeasurement, ScalePoint
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.stats import yuen_interval
@@ -24,9 +18,8 @@ from phasewise.workers.warmup import Warmed, settling_steps, warm_up
 # turns of one block at each shape, at least and at most, as far as they fit into the seconds of the budget; of five the trimmed mean
 # keeps three, and three of a shared host agree by chance
 TURNS = (12, 100)
-# and no more once the ratio of the two times an item is known to this, half the width of its interval on the log scale: where
-# the count tells that an item is the same work at both shapes, and where only the times can tell
-AGREEING, PRECISE = 0.1, 0.025
+# and no more once the time of a step is known to this at each, half the width of its interval on the log scale
+PRECISE = 0.1
 
 
 def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools) -> CaseMeasurement:
@@ -69,10 +62,9 @@ def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools
 
 
 def is_precise(points: list[ScalePoint]) -> bool:
-    """Whether the largest shape's time an item over the smallest's is known well enough; how large it is decides nothing."""
-    small, large = min(points, key=lambda point: point.items), max(points, key=lambda point: point.items)
-    low, high = yuen_interval([math.log(b / a) for a, b in zip(small.wall_s, large.wall_s, strict=True)])
-    return (high - low) / 2 <= (AGREEING if is_same_work(small, large) else PRECISE)
+    """Whether the time of a step is known well enough at each shape."""
+    ends = [yuen_interval([math.log(wall_s) for wall_s in point.wall_s]) for point in points]
+    return all((high - low) / 2 <= PRECISE for low, high in ends)
 
 
 def choose_steps(warmed: list[Warmed], items: list[float]) -> list[int]:

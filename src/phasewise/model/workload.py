@@ -15,6 +15,7 @@ from phasewise.model.fields import (
     ByteCount,
     ByteLimit,
     CheckName,
+    Count,
     Gpus,
     Items,
     ModuleName,
@@ -85,8 +86,8 @@ class Case:
     cache: Literal["steady", "cold"] = "steady"
     # cap on the memory of each worker, by size
     memory_limit_bytes: Mapping[Size, ByteLimit] = field(default_factory=dict)
-    # two smaller shapes at which a slow baseline is measured per item, by size
-    baseline_at: Mapping[Size, tuple[Shape, Shape]] = field(default_factory=dict)
+    # smaller shapes that a baseline which is too slow for this one is measured at, by size; it is compared at these alone
+    baseline_at: Mapping[Size, tuple[Shape, ...]] = field(default_factory=dict)
     scaling: Literal["weak", "strong"] = "weak"
     # False where programs have no `module`, such as a training step: no process is started to find that out
     export: bool = True
@@ -225,6 +226,11 @@ class Peer:
     # timed unchecked where there is none
     different: Text = ""
 
+    @property
+    def same_output(self) -> bool:
+        """Whether it gives what ours does."""
+        return not self.different
+
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
@@ -237,6 +243,8 @@ class Work:
     working_set_bytes: NotNegative = 0.0
     # of the measured matrix rates the one that bounds the flops
     dtype: Rated = "float32"
+    # times that all of the step has to be there before it can go on, whoever writes it: the tokens of a text but for the last
+    barriers: Count = 0
     item: Said = "items"
     # the flops are those of one way to do it, as torch counts them: another may need fewer
     counted: bool = False

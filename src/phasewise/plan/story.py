@@ -38,7 +38,7 @@ def tell_story(
         phases=tuple(
             _tell_phase(variant, variant.phase) for variant in stack.variants if _is_phase(variant) and variant.phase
         ),
-        variants=tuple(_tell_variant(stack, variant) for variant in stack.variants if variant.places),
+        variants=tuple(_tell_variant(workload, stack, variant) for variant in stack.variants if variant.places),
         stack=dict(stack.tops),
         targets=_tell_targets(workload, cases),
         risks=tuple(_tell_risk(risk) for risk in workload.risks),
@@ -68,7 +68,7 @@ def _tell_phase(variant: Variant, phase: Phase) -> StoryPhase:
     )
 
 
-def _tell_variant(stack: Stack, variant: Variant) -> StoryVariant:
+def _tell_variant(workload: Workload, stack: Stack, variant: Variant) -> StoryVariant:
     case, first = next(iter(variant.places.items()))
     below = {other.name: other for other in stack.variants}
     parent = below[first.parent].places[case].switches if first.parent else {}
@@ -84,6 +84,7 @@ def _tell_variant(stack: Stack, variant: Variant) -> StoryVariant:
         skip=variant.skip,
         untimed=variant.untimed,
         cases=tuple(variant.places),
+        different=next((peer.different for peer in workload.peers if peer.name == variant.peer), ""),
     )
 
 

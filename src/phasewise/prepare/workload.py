@@ -41,6 +41,7 @@ def prepare_workload(plan: PreparePlan, layout: Layout) -> Prepared:
                 bytes=declared.bytes,
                 working_set_bytes=declared.working_set_bytes,
                 dtype=declared.dtype,
+                barriers=declared.barriers,
                 item=declared.item,
                 counted=declared.counted,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from phasewise.records.base import SCHEMA, Bytes, Interval, Joules, Quantity, Record, Scalar, Seconds
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind
+from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 
@@ -33,22 +34,6 @@ class Finding(Record, frozen=True, kw_only=True):
     basis: str = "critical-path"
 
 
-class Prediction(Record, frozen=True, kw_only=True):
-    """An interval for the gain of a phase, made from records up to its parent only."""
-
-    phase: str
-    case: str
-    variant: str
-    parent: str
-    low: float
-    high: float
-    # "critical-path", "probe", "ledger" or "author"
-    basis: str
-    finding: str
-    # digests of the records that it was made from
-    made_from: tuple[str, ...] = ()
-
-
 class CaseAnalysis(Record, frozen=True, kw_only=True):
     """What holds back one variant in one case."""
 
@@ -61,13 +46,14 @@ class CaseAnalysis(Record, frozen=True, kw_only=True):
 
 
 class VariantAnalysis(Record, frozen=True, kw_only=True):
-    """The analyse stage of one variant: made before any variant built upon it is measured."""
+    """The analyse stage of one variant."""
 
     schema: int = SCHEMA
     workload: str
     run: str
     variant: str
     cases: tuple[CaseAnalysis, ...]
+    # for phases built on this variant, where these have no record of the predict stage; a rule's interval is its claim there
     predictions: tuple[Prediction, ...] = ()
 
 
@@ -76,19 +62,29 @@ class Score(Record, frozen=True, kw_only=True):
 
     prediction: Prediction
     measured: Interval | None
-    # measured within the predicted interval, widened by its own
-    covered: bool | None
+    # whether the measured estimate lies in the predicted interval
+    inside: bool | None
     # log of measured over the middle of the prediction
     bias: float | None
+    # Winkler's score of the interval, and that of a constant guess; less is better
+    score: float | None = None
+    guess_score: float | None = None
+    # why it does not count; "" where it does
+    void: str = ""
 
 
 class RuleScore(Record, frozen=True, kw_only=True):
-    """How well one rule has predicted so far."""
+    """How well one rule has predicted so far; rates are None where there are too few."""
 
     finding: str
+    # phases that it spoke of and that were measured; of these it predicted
+    outcomes: int
     predictions: int
-    covered: int
-    median_bias: float | None
+    inside: int | None = None
+    median_bias: float | None = None
+    # means of the scores
+    score: float | None = None
+    guess_score: float | None = None
 
 
 class Ledger(Record, frozen=True, kw_only=True):
@@ -97,6 +93,10 @@ class Ledger(Record, frozen=True, kw_only=True):
     schema: int = SCHEMA
     workload: str
     run: str
+    # chance that predicted intervals state and are scored by, what the constant guess always says, and how many make a rate
+    level: float = 0.80
+    guess: tuple[float, float] = (0.8, 20.0)
+    least_outcomes: int = 10
     scores: tuple[Score, ...] = ()
     rules: tuple[RuleScore, ...] = ()
 
@@ -132,6 +132,7 @@ class Row(Record, frozen=True, kw_only=True):
     level: Level = Level.NONE
     documented: tuple[float, float] | None = None
     expected: tuple[float, float] | None = None
+    # by the rule of the finding that it answers, from the parent's profile
     predicted: Prediction | None = None
     validation: Outcome = Outcome.SKIPPED
     validation_message: str = ""
@@ -164,6 +165,9 @@ class PeerRow(Record, frozen=True, kw_only=True):
     time_s: Interval | None = None
     # its time per item over ours: above 1, we are faster
     ratio: Interval | None = None
+    # whether it gives what ours does, or what it does instead
+    same_output: bool = True
+    different: str = ""
 
 
 class Control(Record, frozen=True, kw_only=True):
@@ -198,8 +202,8 @@ class TargetResult(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class ScaledTime(Record, frozen=True, kw_only=True):
-    """The baseline at one smaller shape."""
+class SmallerShape(Record, frozen=True, kw_only=True):
+    """A baseline that is too slow for the shape of its case, at one that it can run."""
 
     shape: dict[str, Scalar]
     items: float
@@ -209,27 +213,7 @@ class ScaledTime(Record, frozen=True, kw_only=True):
     # that were timed
     blocks: int
     # a single block's has no width
-    per_item_s: Interval
-
-
-class Extrapolation(Record, frozen=True, kw_only=True):
-    """A baseline that is too slow for its shape: its time an item, and whether that is the same at both smaller shapes."""
-
-    # the smallest first
-    points: tuple[ScaledTime, ...]
-    # time an item at the largest over that at the smallest, less one
-    departure: Interval
-    # operators or elements of an item at the largest over those at the smallest, less one; None where nothing was counted
-    more_work: float | None = None
-    # whether that is none, so that the times need only agree
-    same_work: bool = False
-    # how far it may lie from 0, and its interval
-    allowed: float
-    doubt: float
-    is_linear: bool
-    # of the case's own shape, and its time where the baseline is linear
-    items: float
-    whole_s: Interval | None
+    step_s: Interval
 
 
 class PartResult(Record, frozen=True, kw_only=True):
@@ -262,8 +246,8 @@ class CaseResult(Record, frozen=True, kw_only=True):
     stack_reason: Reason = Reason.NONE
     control: Control | None
     baseline_control: Control | None = None
-    # of a baseline that was timed at smaller shapes
-    extrapolation: Extrapolation | None = None
+    # where the baseline was timed instead of at this shape, the smallest first
+    smaller: tuple[SmallerShape, ...] = ()
     peers: tuple[PeerRow, ...] = ()
     parts: tuple[PartResult, ...] = ()
 

@@ -9,6 +9,7 @@ from phasewise.records.base import Record
 from phasewise.records.export import Export
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import CapturePlan, PreparePlan, RunPlan, VariantPlan
+from phasewise.records.predict import Predicted
 from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
@@ -23,6 +24,7 @@ FILES: Mapping[type[Record], str] = {
     VariantPlan: "{}/plan.json",
     CapturePlan: "{}/capture.plan.json",
     Validation: "{}/validate.json",
+    Predicted: "{}/predict.json",
     Measurement: "{}/measure.json",
     Profile: "{}/profile.json",
     Export: "{}/export.json",

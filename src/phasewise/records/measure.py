@@ -148,4 +148,6 @@ class CaseMeasurement(Record, frozen=True, kw_only=True):
 class Measurement(StageRecord, frozen=True, kw_only=True):
     """The measure stage of one variant."""
 
+    # digest of what was predicted of it, as it stood when measuring began; "" where nothing was on record
+    predicted: str = ""
     cases: tuple[CaseMeasurement, ...]

@@ -213,6 +213,8 @@ class StoryVariant(Record, frozen=True, kw_only=True):
     skip: str | None = None
     untimed: str | None = None
     cases: tuple[str, ...] = ()
+    # of a peer that does not give what ours does: what it does instead
+    different: str = ""
 
 
 class PreparePlan(Record, frozen=True, kw_only=True):

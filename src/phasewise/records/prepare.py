@@ -26,6 +26,8 @@ class CaseWork(Record, frozen=True, kw_only=True):
     working_set_bytes: float
     # which measured matrix rate bounds the flops: a key of `Peaks.matmul_flops_per_s`
     dtype: str = "float32"
+    # times that all of the step has to be there before it can go on
+    barriers: int = 0
     item: str = "items"
     # of one way to do it: another may need fewer
     counted: bool = False

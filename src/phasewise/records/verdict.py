@@ -40,7 +40,8 @@ class Reason(StrEnum):
     # the parent took far longer beside the variant than it does otherwise
     PARENT_STRAYED = "parent-strayed"
     CLOCK = "clock"
-    NOT_LINEAR = "not-linear"
+    # the baseline is too slow for this shape
+    SMALLER_SHAPES = "smaller-shapes"
     RED_GATE = "red-gate"
     EXPECTED_INVALID = "expected-invalid"
     # a phase that the gate had to refuse, and did not

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from phasewise.model.freshness import Standing
 from phasewise.records.analyse import (
     CaseResult,
-    Extrapolation,
     Finding,
     PartResult,
     PeerRow,
-    Prediction,
     Row,
     Score,
     TargetResult,
 )
 from phasewise.records.base import Interval
+from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 from phasewise.report import format as show
@@ -61,7 +60,7 @@ REASONS: dict[Reason, str] = {
     Reason.BIMODAL: "the ratios fall into two groups",
     Reason.PROCESS_SPREAD: "fresh processes differ by more than the rounds within them",
     Reason.CLOCK: "the clock of one arm differed from the other's",
-    Reason.NOT_LINEAR: "it is not shown that the baseline takes as long an item at both shapes where it was measured",
+    Reason.SMALLER_SHAPES: "the baseline is too slow for this shape, and a ratio at a smaller one says nothing of it",
     Reason.RED_GATE: "the validation gate is red, so no speed is reported",
     Reason.EXPECTED_INVALID: "the gate had to refuse it, and did",
     Reason.ALARM_NOT_REFUSED: "the gate had to refuse it, and let it pass",
@@ -141,24 +140,6 @@ def why(verdict: Verdict) -> str:
     return show.clean(verdict.detail) or REASONS[verdict.reason]
 
 
-def extrapolation(told: Extrapolation) -> str:
-    """Whether a baseline at smaller shapes is linear, and what follows for the whole."""
-    off = told.departure
-    seen = f"at the larger shape the time of one changes by {show.percent(off.estimate, signed=True)}"
-    limits = f"{show.percent(told.allowed)} are allowed, and {show.percent(told.doubt)} for the interval"
-    if told.more_work is not None:
-        work = f"changes by {show.percent(told.more_work, signed=True)}" if told.more_work else "does not change"
-        seen = f"by count, the work of one {work} at the larger shape; its time changes by {show.percent(off.estimate, signed=True)}"
-    if told.same_work:
-        limits = f"the times need only agree: their interval must reach into {show.percent(told.allowed)} and no further than {show.percent(told.doubt)}"
-    # a single block at each tells nothing of the noise
-    if min(point.blocks for point in told.points) > 1:
-        seen += f" [{show.percent(off.low, signed=True)}, {show.percent(off.high, signed=True)}]"
-    if told.whole_s is None:
-        return f"Not shown to be linear: {seen}; {limits}. Nothing is made of it."
-    return f"Linear: {seen}; {limits}. All {show.number(told.items)} of the case: {show.time_interval(told.whole_s)}."
-
-
 def part_sentence(part: PartResult) -> str:
     """Where a part of the plan ended."""
     if part.speedup is None:
@@ -170,22 +151,31 @@ def part_sentence(part: PartResult) -> str:
 
 def prediction(told: Prediction | None) -> str:
     """The interval of a prediction."""
-    return "–" if told is None else show.ratio_range((told.low, told.high))
+    return "–" if told is None or told.low is None or told.high is None else show.ratio_range((told.low, told.high))
+
+
+def predicted(told: Prediction) -> str:
+    """A prediction with where it comes from, or why there is none."""
+    if told.low is None:
+        return f"nothing: {show.clean(told.reason)}"
+    level = f" ({show.percent(told.level)} interval)" if told.level is not None else ""
+    return f"{prediction(told)}{level}, {basis(told.basis)}"
 
 
 def scored(score: Score) -> str:
     """A prediction with its outcome."""
+    if score.void:
+        return show.clean(score.void)
     if score.measured is None:
         return "not measured"
-    if score.covered is None:
-        return "not scored"
-    return "inside the interval" if score.covered else "outside the interval"
+    if score.inside is None:
+        return f"nothing was predicted: {show.clean(score.prediction.reason)}".rstrip(": ")
+    return "inside the interval" if score.inside else "outside the interval"
 
 
 BASES = {
     "critical-path": "from the critical path of the trace",
     "probe": "from a probe of the alternative",
-    "ledger": "from the record of earlier predictions",
     "author": "the author's own",
 }
 
@@ -193,6 +183,20 @@ BASES = {
 def basis(word: str) -> str:
     """Where a prediction or a gain comes from."""
     return BASES.get(word, show.clean(word))
+
+
+FLOORS = {
+    "memory": "bytes at the rate of a copy",
+    "cache": "bytes at the rate of a copy within the cache",
+    "compute": "operations at the rate of a matrix product",
+    "launch": "one launch, as a node of a CUDA graph",
+    "barriers": "launches that wait for one another, as nodes of a CUDA graph",
+}
+
+
+def floor(kind: str) -> str:
+    """What the best possible time of a step consists of."""
+    return FLOORS.get(kind, show.clean(kind))
 
 
 def finding(found: Finding) -> str:
@@ -247,7 +251,7 @@ def headline(row: Row | None, speedup: Interval | None, item: str) -> str:
     if row.items_per_s is not None:
         parts.append(show.rate(row.items_per_s, f"{item}/s"))
     if row.floor_fraction is not None:
-        parts.append(f"{show.percent(row.floor_fraction)} of the floor at the measured peaks")
+        parts.append(f"{show.percent(row.floor_fraction)} of the best possible at the measured peaks")
     return ", ".join(parts)
 
 

@@ -5,6 +5,7 @@ from phasewise.stats.bimodal import Modes, find_modes, split_modes
 from phasewise.stats.chain import chain_ratios
 from phasewise.stats.chances import Chances, adjust_chances
 from phasewise.stats.floor import UNMEASURED_FLOOR, aa_floor, noise_limit
+from phasewise.stats.forecast import interval_score, next_value
 from phasewise.stats.holm import holm, holm_families
 from phasewise.stats.looks import StopRules, paid_error
 from phasewise.stats.percentile import p50, p99
@@ -40,11 +41,13 @@ __all__ = [
     "find_modes",
     "holm",
     "holm_families",
+    "interval_score",
     "is_precise",
     "is_warm",
     "learn_between",
     "measure_level",
     "measure_trend",
+    "next_value",
     "noise_limit",
     "p50",
     "p99",

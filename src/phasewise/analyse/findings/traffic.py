@@ -65,7 +65,7 @@ def find_memory_bound(evidence: Evidence) -> Judgement:
         return abstain(evidence.lacks("floor"))
     else:
         rows = evidence.rows(lambda kernel: True)
-        is_bytes = evidence.floor.kind != "compute"
+        is_bytes = evidence.floor.bytes_s >= evidence.floor.flops_s
         share = evidence.floor.bytes_s / evidence.time.step_s
         told = f"the declared bytes alone take {100 * share:.0f} % of the step at the measured copy rate"
         is_found = is_bytes and share >= BUSY
@@ -85,7 +85,7 @@ def find_memory_bound(evidence: Evidence) -> Judgement:
 def find_near_the_roof(evidence: Evidence) -> Judgement:
     """Little is left to gain: stop here.
 
-    What it sees: the measured time of the step against the floor of its declared work at this machine's measured rates.
+    What it sees: the measured time of the step against the best possible one at this machine's measured rates, launches and barriers included.
     Why it costs: it does not; further phases would cost more than they gain.
     Threshold and its source: 85 % of the floor, what the best public kernels reach of a measured copy or product rate.
     Advice: stop here, or change the algorithm so that the declared work itself shrinks.

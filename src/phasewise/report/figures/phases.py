@@ -27,7 +27,7 @@ def draw_roadmap(case: CaseResult | None, phases: tuple[StoryPhase, ...], name: 
         lanes = (
             phase.documented,
             phase.expect,
-            (predicted.low, predicted.high) if predicted else None,
+            (predicted.low, predicted.high) if predicted and predicted.low and predicted.high else None,
             (measured.low, measured.high) if measured else None,
         )
         for lane, pair in zip(LANES, lanes, strict=True):
@@ -126,12 +126,12 @@ def draw_predictions(scores: tuple[Score, ...], name: str) -> Figure | None:
     """Each predicted interval at the height of what was measured: on the diagonal is right."""
     values: list[dict[str, Any]] = [
         {
-            "label": f"{score.prediction.variant} ({score.prediction.case})", "low": score.prediction.low,
-            "high": score.prediction.high, "measured": score.measured.estimate, "measured_low": score.measured.low,
-            "measured_high": score.measured.high, "outcome": "inside" if score.covered else "outside",
+            "label": f"{score.prediction.variant} ({score.prediction.case})", "low": low, "high": high, "measured": score.measured.estimate, "measured_low": score.measured.low,
+            "measured_high": score.measured.high, "outcome": "inside" if score.inside else "outside",
         }
         for score in scores
-        if score.measured is not None and min(score.prediction.low, score.measured.low) > 0
+        for low, high in [(score.prediction.low or 0.0, score.prediction.high or 0.0)]
+        if score.inside is not None and score.measured is not None and min(low, score.measured.low) > 0
     ]  # fmt: skip
     if not values:
         return None

@@ -177,7 +177,7 @@ def draw_roofline(case: CaseResult, work: CaseWork | None, peaks: Peaks | None, 
         names.transform_filter("datum.side == 'right'").mark_text(align="left", dx=9, fontSize=11, limit=230),
         names.transform_filter("datum.side == 'left'").mark_text(align="right", dx=-9, fontSize=11, limit=230),
     )
-    told = ", ".join(f"{row.variant} {show.percent(row.floor_fraction)} of the floor" for row in timed)
+    told = ", ".join(f"{row.variant} {show.percent(row.floor_fraction)} of the best possible" for row in timed)
     return theme.finish(
         alt.layer(lines, marks, *labels).properties(width=480, height=320),
         name,

@@ -59,8 +59,9 @@ def _findings(run: Run, case: CaseResult) -> tuple[Block, ...]:
     )
     blocks: list[Block] = [Paragraph(("Findings on ", code(variant), "; they claim disjoint parts of its step."))]
     if analysis.floor_fraction is not None:
-        kind = f" ({show.clean(analysis.floor_kind)})" if analysis.floor_kind else ""
-        blocks.append(Paragraph(f"The step reaches {show.percent(analysis.floor_fraction)} of its floor{kind}."))
+        kind = f" ({sentences.floor(analysis.floor_kind)})" if analysis.floor_kind else ""
+        share = show.percent(analysis.floor_fraction)
+        blocks.append(Paragraph(f"The best possible time{kind} is {share} of what the step takes."))
     if found:
         titles = columns(
             "Finding", "#Holds", "#Share", "#Gain if cured", "Basis", "Seen", "Evidence", "Advice", "Phase"
@@ -112,35 +113,54 @@ def tell_ledger(run: Run) -> Section:
     ledger = run.find(Ledger)
     if ledger is None or not ledger.scores:
         return Section("ledger", "Prediction ledger", nothing("No prediction has been scored yet."))
-    titles = columns("Phase", "Case", "Finding", "Basis", "#Predicted", "#Measured", "Outcome", "#Bias")
+    titles = columns("Phase", "Case", "Finding", "Basis", "#Claimed", "#Predicted", "#Measured", "Outcome", "#Bias")
     rows = tuple(
         (
             phase_link(run, one.prediction.variant),
             code(one.prediction.case),
             code(one.prediction.finding) if one.prediction.finding else show.NOTHING,
             sentences.basis(one.prediction.basis),
+            show.ratio_interval(one.prediction.claim),
             sentences.prediction(one.prediction),
             show.ratio_interval(one.measured),
-            Span(sentences.scored(one), tone=SCORE_TONES[one.covered]),
+            Span(sentences.scored(one), tone=SCORE_TONES[one.inside]),
             show.number(one.bias),
         )
         for one in ledger.scores
     )
-    note = "Bias: logarithm of measured over the middle of the prediction; above zero the phase gained more than predicted."
+    note = (
+        "Claimed: what the step would gain if the finding were cured and nothing else. Predicted: as wide as claims of its rule "
+        "have lain off in other workloads. Inside: the measured estimate is. Bias: logarithm of measured over the middle of the "
+        "prediction; above zero the phase gained more than predicted."
+    )
     blocks: list[Block] = [Table("Predictions against outcomes", titles, rows, note=note)]
     figure = draw_predictions(ledger.scores, "predictions")
     if figure:
         blocks.append(figure)
     if ledger.rules:
-        rules = tuple(
-            (
-                code(one.finding),
-                str(one.predictions),
-                f"{one.covered} of {one.predictions}",
-                show.number(one.median_bias),
-            )
-            for one in ledger.rules
-        )
-        titles = columns("Rule", "#Predictions", "#Inside", "#Median bias")
-        blocks.append(Table("How well each rule has predicted", titles, rules))
+        blocks.append(_rules(ledger))
     return Section("ledger", "Prediction ledger", tuple(blocks))
+
+
+def _rules(ledger: Ledger) -> Table:
+    rows = tuple(
+        (
+            code(one.finding),
+            str(one.outcomes),
+            str(one.predictions),
+            show.NOTHING if one.inside is None else f"{one.inside} of {one.predictions}",
+            show.number(one.median_bias),
+            show.number(one.score),
+            show.number(one.guess_score),
+        )
+        for one in ledger.rules
+    )
+    titles = columns(
+        "Rule", "#Measured", "#Predicted of these", "#Inside", "#Median bias", "#Score", "#Score of a constant guess"
+    )
+    note = (
+        f"Score: Winkler's, of {show.percent(ledger.level)} intervals of the logarithm of the speed-up, the mean; less is "
+        f"better. The constant guess is always {show.ratio_range(ledger.guess)}. Rates of fewer than {ledger.least_outcomes} "
+        "predictions are not told."
+    )
+    return Table("How well each rule has predicted", titles, rows, note=note)

@@ -78,7 +78,7 @@ def _cases(run: Run) -> Table:
                 level_cell(case.stack_level),
             )
         )
-    titles = columns("Case", "Stack", "#Over the baseline", "#Step time", "#Rate", "#Of the floor", "Target")
+    titles = columns("Case", "Stack", "#Over the baseline", "#Step time", "#Rate", "#Of the best possible", "Target")
     return Table("All cases at the end of their stacks", titles, tuple(rows))
 
 

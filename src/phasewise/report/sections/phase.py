@@ -100,9 +100,7 @@ def _plan(run: Run, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...])
     for case, row in rows:
         if row.predicted is not None:
             where = f" in {show.clean(case.case)}" if len(rows) > 1 else ""
-            pairs.append(
-                (f"Predicted{where}", f"{sentences.prediction(row.predicted)}, {sentences.basis(row.predicted.basis)}")
-            )
+            pairs.append((f"Predicted{where}", sentences.predicted(row.predicted)))
     return tuple(pairs)
 
 
@@ -129,7 +127,7 @@ def _outcome(rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
     if not timed:
         return ()
     titles = columns(
-        "Case", "Verdict", "#Over the parent", "#Over the baseline", "#Step time", "#p50", "#p99", "#Device", "#Of the floor",
+        "Case", "Verdict", "#Over the parent", "#Over the baseline", "#Step time", "#p50", "#p99", "#Device", "#Of the best possible",
         "#Memory", "#First step", "#Pays after", "#Rounds", "Target",
     )  # fmt: skip
     told = tuple(

@@ -18,17 +18,20 @@ def tell_peers(run: Run) -> Section:
 
 
 def _table(run: Run, case: CaseResult) -> Table:
-    titles = columns("Peer", "Version", "Against", "Gate", "#Step time", "#Its time over ours", "Outcome", "Remarks")
+    titles = columns(
+        "Peer", "Version", "Against", "Same output", "Gate", "#Step time", "#Its time over ours", "Outcome", "Remarks"
+    )
     rows = tuple(
         (
             code(peer.name),
             peer.version or show.NOTHING,
             phase_link(run, peer.variant or None),
+            "yes" if peer.same_output else Span("no", tone="warn"),
             outcome_cell(peer.validation),
             show.time_interval(peer.time_s),
             show.ratio_interval(peer.ratio),
             (status_cell(peer.verdict), " ", sentences.peer(peer)),
-            peer.validation_message or show.NOTHING,
+            "; ".join(part for part in (peer.different, peer.validation_message) if part) or show.NOTHING,
         )
         for peer in case.peers
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.analyse import CaseResult, Extrapolation, RiskResult, Row
+from phasewise.records.analyse import CaseResult, RiskResult, Row
 from phasewise.records.plan import Kind
 from phasewise.records.verdict import Reason
 from phasewise.report import format as show
@@ -81,8 +81,8 @@ def _tables(run: Run, case: CaseResult) -> tuple[Block, ...]:
             note=f"{note} Phases that are not for this case: {', '.join(apart)}." if apart else note,
         )
     ]  # fmt: skip
-    if case.extrapolation is not None:
-        blocks.append(_extrapolation(case, case.extrapolation))
+    if case.smaller:
+        blocks.append(_smaller(case))
     ablations = tuple(row for row in case.rows if row.kind in (Kind.WITHOUT, Kind.ONLY))
     if ablations:
         blocks.append(
@@ -101,10 +101,11 @@ def _tables(run: Run, case: CaseResult) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _extrapolation(case: CaseResult, told: Extrapolation) -> Table:
+def _smaller(case: CaseResult) -> Table:
     # what is the same in all shapes tells nothing
-    varied = [name for name in told.points[0].shape if len({point.shape.get(name) for point in told.points}) > 1]
-    is_counted = told.more_work is not None
+    shapes = [point.shape for point in case.smaller]
+    varied = [name for name in shapes[0] if len({shape.get(name) for shape in shapes}) > 1] or list(shapes[0])
+    is_counted = all(point.operators for point in case.smaller)
     rows = tuple(
         (
             ", ".join(f"{name} {show.scalar(point.shape[name])}" for name in varied),
@@ -112,13 +113,14 @@ def _extrapolation(case: CaseResult, told: Extrapolation) -> Table:
             *((show.number(point.operators), show.number(point.elements)) if is_counted else ()),
             str(point.blocks),
             # a single block tells nothing of the noise
-            show.time_interval(point.per_item_s) if point.blocks > 1 else show.time(point.per_item_s.estimate),
+            show.time_interval(point.step_s) if point.blocks > 1 else show.time(point.step_s.estimate),
         )
-        for point in told.points
+        for point in case.smaller
     )
     counts = ("#Operators", "#Elements they read and write") if is_counted else ()
-    titles = columns("Shape", f"#{case.item.capitalize()}", *counts, "#Blocks", "#Time of one")
-    return Table(f"The baseline of {case.case} at smaller shapes", titles, rows, note=sentences.extrapolation(told))
+    titles = columns("Shape", f"#{case.item.capitalize()}", *counts, "#Blocks", "#Step time")
+    note = f"It is too slow for the shape of this case, {show.number(case.items)} {show.clean(case.item)}; nothing is said of it there."
+    return Table(f"The baseline of {case.case} at the shapes that it can run", titles, rows, note=note)
 
 
 def _row(run: Run, case: CaseResult, row: Row) -> tuple[Inline, ...]:

@@ -6,6 +6,7 @@ from phasewise.model.kernel_names import shorten_kernel
 from phasewise.records.analyse import CaseResult
 from phasewise.records.profile import Breakdown, CaseProfile, Counters, Kernel, Region
 from phasewise.report import format as show
+from phasewise.report import sentences
 from phasewise.report.blocks import Block, Definitions, Group, Inline, Paragraph, Section, Span, Table, code, columns
 from phasewise.report.figures.profile import draw_breakdown, draw_kernels, draw_regions, draw_roofline, parts_of
 from phasewise.report.figures.recordings import draw_memory, draw_sensors
@@ -191,8 +192,10 @@ def _roofline(run: Run, case: CaseResult) -> tuple[Block, ...]:
     # the case's own floor is that of the baseline's step, which may be of a single item
     own = run[last_profiled(run, case)[0]].analysed(case.case) or case
     if own.floor_s is not None:
-        kind = f" ({show.clean(own.floor_kind)})" if own.floor_kind else ""
-        blocks.append(Paragraph(f"Floor of one step at the measured peaks{kind}: {show.time(own.floor_s)}."))
+        kind = f" ({sentences.floor(own.floor_kind)})" if own.floor_kind else ""
+        blocks.append(
+            Paragraph(f"Best possible time of one step at the measured peaks{kind}: {show.time(own.floor_s)}.")
+        )
     return tuple(blocks)
 
 

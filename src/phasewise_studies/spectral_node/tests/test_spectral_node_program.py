@@ -9,12 +9,8 @@ import sys
 import pytest
 import torch
 
-from phasewise.bench.counting import count_work
-from phasewise.bench.stepper import Bench
-from phasewise.model.linear import more_work
 from phasewise.model.workload import Shape, Unsupported
 from phasewise.records.errors import UserError
-from phasewise.records.measure import ScalePoint
 from phasewise_studies.spectral_node import checks, data, peers, program
 from phasewise_studies.spectral_node.checks import quality
 from phasewise_studies.spectral_node.closed_form import NODES
@@ -87,21 +83,6 @@ def test_what_the_export_stage_writes_of_couple_has_learnt_the_table(size: str) 
     error = (module(start, stop, first.T) - last).square().mean()
     # who has learnt nothing gives the spectrum that it started from; drawn networks are worse than that
     assert error < 0.25 * (first - last).square().mean()
-
-
-@pytest.mark.parametrize(("case", "size"), [("solve", "full"), ("transitions", "tiny"), ("couple", "tiny")])
-def test_by_count_the_baseline_is_linear_in_its_problems(case: str, size: str) -> None:
-    points = []
-    for shape in workload.cases[case].baseline_at[size]:
-        inputs = program.make_inputs(case, shape, 0)
-        built = program.build(Switches(), inputs, case, shape, CPU)
-        placed = built.place(inputs)
-        work = count_work(Bench(device=CPU, step=lambda _, built=built, placed=placed: built.step(placed)))
-        items = program.work(case, shape).items
-        points.append(ScalePoint(shape={}, items=items, wall_s=(), operators=work.operators, elements=work.elements))
-    small, large = points
-    assert large.items == 2 * small.items and small.operators > 1000 * small.items
-    assert abs(more_work(small, large)) < 2e-3
 
 
 @pytest.mark.parametrize("difference", ["bfloat16", "float32"])
