@@ -45,13 +45,25 @@ EFFORTS = {
     help="Judge at these sizes too: parameters of the inputs, or constants of BASE's module. May be given again.",
 )
 @click.option(
+    "--isolated",
+    is_flag=True,
+    help="Keep both sides from the network, from other processes and from writing, but for a folder of their own.",
+)
+@click.option(
     "--json",
     "file",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Write the verdict with every sample to this file; - is the standard output, instead of the lines.",
 )
 def judge(
-    base: str, candidate: str, device: str, tier: str, budget: str, shapes: tuple[str, ...], file: Path | None
+    base: str,
+    candidate: str,
+    device: str,
+    tier: str,
+    budget: str,
+    shapes: tuple[str, ...],
+    isolated: bool,
+    file: Path | None,
 ) -> None:
     """Is CANDIDATE right, and faster than BASE?
 
@@ -72,7 +84,7 @@ def judge(
         start_fork_server()
     with lock_machine(device):
         found = play(
-            base, candidate, device=device, tier=tier, effort=EFFORTS[budget], shapes=parsed,
+            base, candidate, device=device, tier=tier, effort=EFFORTS[budget], shapes=parsed, isolated=isolated,
             progress=lambda line: click.echo(line, err=True),
         )  # fmt: skip
     if file is not None:

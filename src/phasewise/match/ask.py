@@ -18,6 +18,7 @@ from phasewise.records.judgement import Best
 from phasewise.records.machine import Machine
 from phasewise.records.prepare import CaseWork
 from phasewise.records.verdict import Failure, Reason
+from phasewise.workers.enclosure import Enclosure
 from phasewise.workers.isolated import run_isolated
 
 PROBE = "phasewise.match.probe"
@@ -42,12 +43,12 @@ def ask_base(side: Side, overrides: Mapping[str, Scalar], start: Path, device: s
     return found
 
 
-def ask_candidate(side: Side, start: Path) -> Candidate | Failure:
+def ask_candidate(side: Side, start: Path, enclosure: Enclosure | None) -> Candidate | Failure:
     """What is known of the candidate; a failure where it can't be built.
 
     :raises UserError: it does not exist
     """
-    found = _ask("probe_candidate", msgspec.to_builtins(CandidateRequest(side=side, start=str(start))))
+    found = _ask("probe_candidate", msgspec.to_builtins(CandidateRequest(side=side, start=str(start))), enclosure)
     if not isinstance(found, Failure):
         return msgspec.convert(found, Candidate)
     if found.reason is Reason.BAD_PROGRAM:
@@ -75,5 +76,7 @@ def find_best(base: Base, device: str) -> Best | None:
     return Best(seconds=floor.seconds, bound=floor.kind, flops=base.flops, bytes=float(base.bytes))
 
 
-def _ask(function: str, payload: Any) -> Any | Failure:
-    return run_isolated(f"{PROBE}:{function}", payload, environment=name_paths(), timeout_s=TIMEOUT_S)
+def _ask(function: str, payload: Any, enclosure: Enclosure | None = None) -> Any | Failure:
+    return run_isolated(
+        f"{PROBE}:{function}", payload, environment=name_paths(), timeout_s=TIMEOUT_S, enclosure=enclosure
+    )

@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,12 @@ from phasewise.records.validate import CaseValidation, Outcome
 from phasewise.records.verdict import Failure, Status
 from phasewise.validate.case import validate_case
 from phasewise.workers.arm import ArmProcesses, Launch
+from phasewise.workers.enclosure import Enclosure, find_enclosure
 
 # arms of the rounds: the base twice, of which one shows how far its own processes stray
 ARMS = {"parent": BASE, "variant": CANDIDATE, "control": BASE}
+# folder of what both sides are built from
+GIVEN = "given"
 # where the base itself is off by more than the tier allows, results may be off by so many times the base's own error,
 # as long as that is no more than so many times the tier
 TIMES_OWN = 4.0
@@ -58,6 +61,8 @@ class Table:
     # a folder of its own
     root: Path
     progress: Callable[[str], None]
+    # what processes of each side may see and write; empty where they are trusted
+    enclosures: Mapping[str, Enclosure]
 
 
 def judge(
@@ -68,6 +73,7 @@ def judge(
     tier: str = "moderate",
     effort: Effort | None = None,
     shapes: Sequence[Mapping[str, Scalar]] = (),
+    isolated: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Match:
     """Whether `candidate` gives what `base` gives, and how much faster.
@@ -76,6 +82,7 @@ def judge(
     one of git's. Both are called with what `make_inputs(seed)`, `get_inputs()` or `setup()` of the base's module gives, and modules have
     the same weights. Results are compared with the base in float64, on batches that are drawn; a candidate that is wrong gets no ratio.
     `shapes` are others to judge at as well: values of parameters of these functions, or of constants of the base's module.
+    `isolated`: processes that step either side have no network and can't write, but for a folder of their own.
 
     :raises UserError: a side or its inputs don't exist or are of another kind, or the base itself fails
     """
@@ -91,7 +98,17 @@ def judge(
             role: held.enter_context(check_out(parse_side(name), root / f"{role}-revision"))
             for role, name in names.items()
         }
-        table = Table(sides=sides, device=device, tier=tier, effort=effort or Effort(), root=root, progress=progress)
+        (root / GIVEN).mkdir()
+        enclosures = enclose(sides, root) if isolated else {}
+        table = Table(
+            sides=sides,
+            device=device,
+            tier=tier,
+            effort=effort or Effort(),
+            root=root,
+            progress=progress,
+            enclosures=enclosures,
+        )
         found: list[Judgement] = []
         for shape in ({}, *shapes):
             found.append(judge_shape(table, shape))
@@ -99,9 +116,27 @@ def judge(
                 break
     deciding = find_deciding(found)
     return Match(
-        base=names[BASE], candidate=names[CANDIDATE], device=device, seconds=time.monotonic() - began,
+        base=names[BASE], candidate=names[CANDIDATE], device=device,
+        isolated=enclosures[CANDIDATE].kind if isolated else "", seconds=time.monotonic() - began,
         exit_code=deciding.exit_code, next_step=find_next_step(deciding), judgements=tuple(found),
     )  # fmt: skip
+
+
+def enclose(sides: Mapping[str, Side], root: Path) -> dict[str, Enclosure]:
+    """What processes of each side may see: their own files, and what the base's class is built from.
+
+    :raises UserError: nothing here can keep a process apart
+    """
+    found: dict[str, Enclosure] = {}
+    for role, side in sides.items():
+        scratch = root / f"{role}-scratch"
+        scratch.mkdir()
+        kind = found[BASE].kind if found else find_enclosure(scratch)
+        file = Path(side.source)
+        own = (file.parent, file) if file.suffix == ".py" else ()
+        shown = (*own, *(path for path in map(Path, side.roots) if path.is_dir()), root / GIVEN)
+        found[role] = Enclosure(kind=kind, scratch=scratch, shown=shown, hidden=(root,))
+    return found
 
 
 def choose_device(device: str) -> str:
@@ -121,7 +156,8 @@ def choose_device(device: str) -> str:
 def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     """The verdict on one shape."""
     told: dict[str, Any] = {"shape": dict(overrides)}
-    start = table.root / f"start-{len(list(table.root.glob('start-*')))}.pt"
+    given = table.root / GIVEN
+    start = given / f"{len(list(given.iterdir()))}.pt"
     table.progress("the base is called once")
     base = ask_base(table.sides[BASE], overrides, start, table.device)
     if isinstance(base, Failure):
@@ -129,7 +165,7 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
             status=Status.INCONCLUSIVE, reason=base.reason, detail=f"the base does not fit into memory ({base.message})",
             reference="none", **told,
         )  # fmt: skip
-    candidate = ask_candidate(table.sides[CANDIDATE], start)
+    candidate = ask_candidate(table.sides[CANDIDATE], start, table.enclosures.get(CANDIDATE))
     told["reference"] = base.dtype or "the dtype of its inputs"
     if isinstance(candidate, Failure):
         return Judgement(status=Status.FAILED, reason=candidate.reason, detail=candidate.message, **told)
@@ -145,7 +181,7 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     plans, own, widened = judge_base(plans, table)
     told |= {"allowance": plans[CANDIDATE].allowance, "widened": widened}
     table.progress("the gate: the candidate")
-    gate = validate_case(plans[CANDIDATE], CASE, table.root, baseline=own)
+    gate = validate_case(plans[CANDIDATE], CASE, table.root, baseline=own, enclosure=table.enclosures.get(CANDIDATE))
     told["gate"] = gate
     refused = refuse_at_gate(gate)
     if refused is not None:
@@ -165,12 +201,12 @@ def judge_base(plans: dict[str, VariantPlan], table: Table) -> tuple[dict[str, V
     :raises UserError: it does not pass
     """
     table.progress("the gate: the base")
-    own, widened = validate_case(plans[BASE], CASE, table.root), 1.0
+    own, widened = validate_case(plans[BASE], CASE, table.root, enclosure=table.enclosures.get(BASE)), 1.0
     times = _find_widening(own)
     if times is not None:
         plans, widened = {role: widen_plan(plan, times) for role, plan in plans.items()}, times
         table.progress(f"the base is off by more than the tier allows: {times:.3g} times as much is allowed")
-        own = validate_case(plans[BASE], CASE, table.root)
+        own = validate_case(plans[BASE], CASE, table.root, enclosure=table.enclosures.get(BASE))
     if own.outcome is not Outcome.PASS:
         raise UserError(
             f"judge: the base can't be judged by itself ({own.message}); choose another tier or other inputs"
@@ -192,7 +228,11 @@ def time_sides(plans: Mapping[str, VariantPlan], own: CaseValidation, table: Tab
     judge = Judge(plans[CANDIDATE], CASE, table.root, dict.fromkeys(ARMS, 1))
     try:
         judge.open(own)
-        entrants = [_enter(arm, role, judge.launch(arm, plans[role])) for arm, role in ARMS.items()]
+        launches = {
+            arm: replace(judge.launch(arm, plans[role]), enclosure=table.enclosures.get(role))
+            for arm, role in ARMS.items()
+        }
+        entrants = [_enter(arm, ARMS[arm], launch) for arm, launch in launches.items()]
         tools = Tools(watch=watch_machine(table.device))
         return sample_case(CASE, entrants, [("parent", "variant")], plans[BASE].budget, tools, judge=judge)
     except JudgeFailed as died:
