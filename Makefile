@@ -36,6 +36,7 @@ tables: $(READY)  ## renew what is generated: the README and docs
 	$(BIN)/phasewise report --readme README.md
 	$(BIN)/python -m phasewise.analyse.catalogue docs/findings.md
 	$(BIN)/python -m phasewise.stats.campaign --into docs/measurement.md
+	$(BIN)/python -m phasewise.match.schema docs/judge.schema.json
 	$(BIN)/python -m phasewise_studies.links
 
 $(READY): requirements.lock pyproject.toml src/phasewise_studies/pyproject.toml

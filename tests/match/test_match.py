@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
 
 from phasewise.cli import commands
-from phasewise.match import Effort, ExitCode, judge
+from phasewise.match import Effort, judge
+from phasewise.match.schema import render_schema
 from phasewise.records.errors import UserError
+from phasewise.records.exit_code import ExitCode
+from phasewise.records.judgement import Judgement
 from phasewise.records.verdict import Status
+from phasewise.store import encode
 
 SUMS = Path(__file__).with_name("sums.py")
+SCHEMA = Path(__file__).parents[2] / "docs" / "judge.schema.json"
 EFFORT = Effort(sets=2, rounds=6)
 WRONG = (
     "partial", "zeros", "constant", "swallows_nan", "every_fourth", "lazy", "late", "narrow", "wide", "spoils_its_input", "named_otherwise",
@@ -22,8 +29,14 @@ WRONG = (
 QUICK = ("zeros", "spoils_its_input")
 
 
-def play(candidate: str, base: str = "base", **options):
-    return judge(f"{SUMS}:{base}", f"{SUMS}:{candidate}", device="cpu", effort=EFFORT, **options)
+def play(candidate: str, base: str = "base") -> Judgement:
+    found = judge(f"{SUMS}:{base}", f"{SUMS}:{candidate}", device="cpu", effort=EFFORT)
+    jsonschema.validate(json.loads(encode(found)), json.loads(SCHEMA.read_text()))
+    return found.judgements[0]
+
+
+def test_the_schema_in_the_documentation_is_that_of_the_records() -> None:
+    assert SCHEMA.read_text() == render_schema(), "run `make tables`"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +89,7 @@ def test_a_base_without_inputs_or_that_fails_is_the_users_to_mend(tmp_path: Path
         judge(f"{tmp_path}/plain.py:f", f"{tmp_path}/plain.py:f", device="cpu", effort=EFFORT)
     with pytest.raises(UserError, match="no such sum"):
         play("faster", base="crashes")
-    with pytest.raises(UserError, match="has no function 'absent'"):
+    with pytest.raises(UserError, match="has no function or class 'absent'"):
         play("absent")
 
 

@@ -20,13 +20,21 @@ def import_function(target: str) -> Callable[..., Any]:
         UserError: there is no such module, file or function.
     """
     source, _, name = target.rpartition(":")
-    module = _load_file(Path(source), target) if source.endswith(".py") else _load_module(source, target)
-    found: Any = module
+    found: Any = import_source(source, target)
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
         raise UserError(f"{target!r}: {source} has no function {name!r}; define it at the top level of that module")
     return found
+
+
+def import_source(source: str, target: str) -> ModuleType:
+    """The module at `source`, a name or a file, which `target` named; a file is run each time it is asked for.
+
+    Raises:
+        UserError: there is no such module or file.
+    """
+    return _load_file(Path(source), target) if source.endswith(".py") else _load_module(source, target)
 
 
 def _load_module(source: str, target: str) -> ModuleType:

@@ -1,14 +1,18 @@
-"""The judge without a project: two functions in, a verdict out."""
+"""The judge without a project: two sides in, a verdict out."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
+import msgspec
 
-from phasewise.match import Effort, ExitCode, Judgement
-from phasewise.measure.compare import format_seconds
-from phasewise.records.verdict import Status
+from phasewise.match import Effort
+from phasewise.match.describe import describe_match
+from phasewise.records.base import Scalar
+from phasewise.records.errors import UserError
+from phasewise.records.exit_code import ExitCode
 from phasewise.store import encode
 
 EFFORTS = {
@@ -35,66 +39,78 @@ EFFORTS = {
     help="How many processes and rounds.",
 )
 @click.option(
+    "--shapes",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="Judge at these sizes too: parameters of the inputs, or constants of BASE's module. May be given again.",
+)
+@click.option(
+    "--isolated",
+    is_flag=True,
+    help="Keep both sides from the network, from other processes and from writing, but for a folder of their own.",
+)
+@click.option(
     "--json",
     "file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the verdict with every sample to this file.",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Write the verdict with every sample to this file; - is the standard output, instead of the lines.",
 )
-def judge(base: str, candidate: str, device: str, tier: str, budget: str, file: Path | None) -> None:
-    """Is CANDIDATE right, and faster than BASE? Each is file.py:function or package.module:function.
+def judge(
+    base: str,
+    candidate: str,
+    device: str,
+    tier: str,
+    budget: str,
+    shapes: tuple[str, ...],
+    isolated: bool,
+    file: Path | None,
+) -> None:
+    """Is CANDIDATE right, and faster than BASE?
 
-    Inputs are those that make_inputs(seed) or get_inputs() of the base's module gives. Ends with 0 faster, 10 the same, 11 slower,
-    12 can't tell, 20 wrong, 21 cheat, 30 crash, 2 usage.
+    Each is file.py:name or package.module:name of a function or a class of modules, with @revision behind it for one of git's, or a file
+    of KernelBench's form: Model, get_inputs and get_init_inputs in BASE, ModelNew in CANDIDATE. Inputs are those that make_inputs(seed),
+    get_inputs() or setup() of BASE's module gives.
+
+    Ends with 0 faster, 10 the same, 11 slower, 12 can't tell, 20 wrong, 21 cheat, 30 crash, 2 usage, 70 a fault of Phasewise.
     """
-    from phasewise.match import judge as play
     from phasewise.match.play import choose_device
+    from phasewise.match.play import judge as play
+    from phasewise.workers.forkserver import start_fork_server
     from phasewise.workers.lock import lock_machine
 
-    with lock_machine(choose_device(device)):
+    parsed = [parse_shape(text) for text in shapes]
+    device = choose_device(device)
+    if device == "cpu":
+        start_fork_server()
+    with lock_machine(device):
         found = play(
-            base, candidate, device=device, tier=tier, effort=EFFORTS[budget],
+            base, candidate, device=device, tier=tier, effort=EFFORTS[budget], shapes=parsed, isolated=isolated,
             progress=lambda line: click.echo(line, err=True),
         )  # fmt: skip
     if file is not None:
-        file.write_bytes(encode(found))
-    click.echo(describe(found))
+        text = encode(found)
+        sys.stdout.buffer.write(text) if str(file) == "-" else file.write_bytes(text)
+    if str(file) != "-":
+        click.echo(describe_match(found))
     if found.exit_code is not ExitCode.FASTER:
         raise click.exceptions.Exit(int(found.exit_code))
 
 
-def describe(found: Judgement) -> str:
-    """The verdict in a few lines."""
-    lines = [f"{found.status}: {SENTENCES.get(found.status, found.reason)}"]
-    if found.ratio is not None:
-        ratio, limit = found.ratio, found.noise_limit or 0.0
-        lines.append(f"  speed   {ratio.estimate:.3g}x [{ratio.low:.3g}, {ratio.high:.3g}], noise limit {limit:.2%}")
-        lines.append(
-            f"  times   {format_seconds(found.base_s or 0)} -> {format_seconds(found.candidate_s or 0)} a call"
-        )
-    elif found.detail:
-        lines.append(f"  why     {found.detail}")
-    if found.worst is not None:
-        allowed = found.allowance
-        lines.append(
-            f"  result  off by at most {found.worst:.2g} of what is allowed (rtol {allowed.rtol:g}, atol {allowed.atol:g}), "
-            f"reference in {found.reference}"
-        )
-        if found.widened > 1:
-            lines.append(
-                f"  note    that is {found.widened:.3g} times the tier: the base itself is off by more than the tier allows"
-            )
-    if found.measurement is not None:
-        judged = sum(one.arm == "variant" for one in found.measurement.inspections)
-        sets = len({taken.process_set for taken in found.measurement.rounds})
-        lines.append(f"  where   {found.device}, {sets} sets of processes, {judged} timed blocks judged")
-    return "\n".join(lines)
+def parse_shape(text: str) -> dict[str, Scalar]:
+    """The sizes that "n=64,kind=wide" names; raises UserError."""
+    found: dict[str, Scalar] = {}
+    for part in text.split(","):
+        name, separator, value = part.partition("=")
+        if not separator or not name.strip().isidentifier():
+            raise UserError(f"--shapes {text!r}: write NAME=VALUE, several with commas between them")
+        found[name.strip()] = parse_value(value.strip())
+    return found
 
 
-SENTENCES = {
-    Status.FASTER: "the candidate is right and faster",
-    Status.SAME: "the candidate is right and as fast as the base, within 1 %",
-    Status.SLOWER: "the candidate is right and slower",
-    Status.INCONCLUSIVE: "the candidate is right; whether it is faster can't be told",
-    Status.INVALID: "the candidate is refused",
-    Status.FAILED: "the candidate could not be run",
-}
+def parse_value(text: str) -> Scalar:
+    """A number or a truth value where it reads as one, else text."""
+    try:
+        value = msgspec.json.decode(text.lower())
+    except msgspec.DecodeError:
+        return text
+    return value if isinstance(value, bool | int | float) else text

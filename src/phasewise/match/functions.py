@@ -1,48 +1,47 @@
-"""Two functions as a workload: `base` with the inputs of its module, and a switch that names who is called."""
+"""The two sides of a match as one workload: `base` with the inputs of its module, and a switch that names who is called."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from phasewise.bench.import_function import import_function
-from phasewise.match.values import PLAIN, Tensors, load_maker, name_results, pack_arguments, unpack_arguments
+from phasewise.match.load import load_callable, make_batch
+from phasewise.match.side import read_side
+from phasewise.match.values import PLAIN, Tensors, name_results, unpack_arguments
 from phasewise.model.program import Program
 from phasewise.model.workload import Case, Shape, Workload
 from phasewise.records.errors import UserError
 
 CASE = "call"
-HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
 class Switches:
-    """Who is called: "file.py:function" or "package.module:function"."""
+    """Who is called: a `Side` as JSON."""
 
-    target: str = ""
+    side: str = ""
 
 
 workload = Workload(
-    summary="Two functions", program=__name__, switches=Switches, cases={CASE: Case(inputs="resident")}, phases=()
+    summary="Two sides", program=__name__, switches=Switches, cases={CASE: Case(inputs="resident")}, phases=()
 )
 
 
 def make_inputs(case: str, shape: Shape, seed: int) -> Tensors:
     """The arguments of a call, in the dtypes that the user gives."""
-    return pack_arguments(load_maker(shape.base)(seed))
+    return make_batch(read_side(shape.base), json.loads(shape.overrides), seed)
 
 
 def build(switches: Switches, inputs: Tensors, case: str, shape: Shape, device: torch.device) -> Program:
-    """The function, on its arguments on the device."""
-    function = import_function(switches.target)
-
-    def place(batch: Mapping[str, torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
-        tensors = {name: x.to(device, copy=True) for name, x in batch.items() if name != PLAIN}
-        return unpack_arguments(tensors, batch[PLAIN])
+    """The function or module, on its arguments on the device."""
+    call, _ = load_callable(read_side(switches.side), Path(shape.start), evaluates=shape.evaluates)
+    call = move(call, device, None)
 
     def outputs(raw: Any) -> Tensors:
         found = name_results(raw)
@@ -51,41 +50,69 @@ def build(switches: Switches, inputs: Tensors, case: str, shape: Shape, device: 
                 raise UserError(f"result {name!r} is {kind}; the base's is {wanted}")
         return found
 
-    return Program(step=lambda placed: function(*placed[0], **placed[1]), place=place, outputs=outputs)
+    return Program(
+        step=lambda placed: call(*placed[0], **placed[1]),
+        place=lambda batch: place(batch, device, None),
+        outputs=outputs,
+    )
 
 
 def reference(inputs: Tensors, case: str, shape: Shape, items: torch.Tensor | None = None) -> Program:
-    """The base on the CPU in the shape's `dtype`, whose results are given in float64."""
-    function = import_function(shape.base)
-    wanted = getattr(torch, shape.dtype) if shape.dtype else None
+    """The base in the shape's `dtype`, where the shape says, with its results in float64."""
+    device = torch.device(shape.where)
+    call, _ = load_callable(read_side(shape.base), Path(shape.start), evaluates=shape.evaluates)
+    return make_reference(call, device, find_dtype(shape.dtype))
 
-    def place(batch: Mapping[str, torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
-        return unpack_arguments(convert(batch, wanted), batch[PLAIN])
+
+def make_reference(call: Callable[..., Any], device: torch.device, dtype: torch.dtype | None) -> Program:
+    """A program that gives the results of `call` in that dtype; None is that of its inputs."""
+    call = move(call, device, dtype)
+
+    def step(placed: tuple[list[Any], dict[str, Any]]) -> Any:
+        with in_precision(dtype):
+            return call(*placed[0], **placed[1])
 
     def outputs(raw: Any) -> Tensors:
         return {name: widen(x) for name, x in name_results(raw).items()}
 
-    return Program(step=lambda placed: function(*placed[0], **placed[1]), place=place, outputs=outputs)
+    return Program(step=step, place=lambda batch: place(batch, device, dtype), outputs=outputs)
 
 
-def probe(payload: dict[str, str]) -> dict[str, Any]:
-    """What is to be known of {base} before it is planned: {dtype} of its reference, "" for that of its inputs; {results}, the dtype of
-    each; {half}, whether one of them is in half precision.
-
-    :raises UserError: it can't be called with its own inputs
-    """
-    function, batch = import_function(payload["base"]), pack_arguments(load_maker(payload["base"])(0))
-    given = _call(function, batch, None)
-    known = {
-        "results": {name: name_dtype(x) for name, x in given.items()},
-        "half": any(x.dtype in HALVES for x in given.values()),
+def place(
+    batch: Mapping[str, torch.Tensor], device: torch.device, dtype: torch.dtype | None
+) -> tuple[list[Any], dict[str, Any]]:
+    """Copies of the arguments on the device, real ones in `dtype`."""
+    tensors = {
+        name: x.to(device, dtype if dtype is not None and x.is_floating_point() else x.dtype, copy=True)
+        for name, x in batch.items()
+        if name != PLAIN
     }
+    return unpack_arguments(tensors, batch[PLAIN])
+
+
+def move(call: Callable[..., Any], device: torch.device, dtype: torch.dtype | None) -> Callable[..., Any]:
+    """A module on the device, its real numbers in `dtype`; a function as it is."""
+    return call.to(device, dtype) if isinstance(call, torch.nn.Module) else call
+
+
+@contextlib.contextmanager
+def in_precision(dtype: torch.dtype | None) -> Iterator[None]:
+    """What is made without a dtype is of this one, and float32 is not rounded to shorter formats."""
+    before = torch.get_default_dtype(), torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    torch.backends.cudnn.allow_tf32 = False
+    torch.set_float32_matmul_precision("highest")
+    torch.set_default_dtype(dtype or before[0])
     try:
-        found = _call(function, batch, torch.float64)
-    except (RuntimeError, TypeError, NotImplementedError, AssertionError):
-        return known | {"dtype": ""}
-    is_wide = all(x.dtype in (torch.float64, torch.complex128) or not is_real(x) for x in found.values())
-    return known | {"dtype": "float64" if is_wide else ""}
+        yield
+    finally:
+        torch.set_default_dtype(before[0])
+        torch.set_float32_matmul_precision(before[2])
+        torch.backends.cudnn.allow_tf32 = before[1]
+
+
+def find_dtype(name: str) -> torch.dtype | None:
+    """None for ""."""
+    return getattr(torch, name) if name else None
 
 
 def name_dtype(x: torch.Tensor) -> str:
@@ -93,27 +120,8 @@ def name_dtype(x: torch.Tensor) -> str:
     return str(x.dtype).removeprefix("torch.")
 
 
-def convert(batch: Mapping[str, torch.Tensor], dtype: torch.dtype | None) -> Tensors:
-    """Copies of the tensors, real ones in `dtype`."""
-    return {
-        name: x.to(dtype, copy=True) if dtype is not None and x.is_floating_point() else x.clone()
-        for name, x in batch.items()
-        if name != PLAIN
-    }
-
-
 def widen(x: torch.Tensor) -> torch.Tensor:
     """In float64 or complex128."""
     if x.is_complex():
         return x.to(torch.complex128)
     return x.double() if x.is_floating_point() else x
-
-
-def is_real(x: torch.Tensor) -> bool:
-    """Whether it holds numbers that are rounded."""
-    return x.is_floating_point() or x.is_complex()
-
-
-def _call(function: Any, batch: Tensors, dtype: torch.dtype | None) -> Tensors:
-    positional, named = unpack_arguments(convert(batch, dtype), batch[PLAIN])
-    return name_results(function(*positional, **named))

@@ -1,13 +1,12 @@
-"""Play a match: plan the two functions as variants, judge both at the gate, time them in rounds, conclude. Imports no torch."""
+"""Play a match: look at both sides, judge them at the gate, time them in rounds, conclude. Imports no torch."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +14,56 @@ import msgspec
 
 from phasewise.environment import name_gpus
 from phasewise.judge.case import Judge, JudgeFailed
-from phasewise.match.verdict import Judgement, judge_times, refuse_at_gate
+from phasewise.match.advice import find_next_step
+from phasewise.match.ask import ask_base, ask_candidate, find_best
+from phasewise.match.plan import BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_match, widen_plan
+from phasewise.match.revisions import check_out
+from phasewise.match.side import Side, parse_side
+from phasewise.match.verdict import find_worst, judge_times, refuse_at_gate
 from phasewise.measure.compare import name_function
 from phasewise.measure.driver import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import Processes
 from phasewise.measure.sampler import sample_case
 from phasewise.measure.sampling import Tools
-from phasewise.model.workload import DEFAULT_TIERS
+from phasewise.records.base import Scalar
 from phasewise.records.errors import UserError
-from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, VariantPlan
+from phasewise.records.judgement import WRONG, Best, Judgement, Match, find_deciding
+from phasewise.records.measure import CaseMeasurement
+from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome
-from phasewise.records.verdict import Failure, Reason
+from phasewise.records.verdict import Failure, Status
 from phasewise.validate.case import validate_case
-from phasewise.workers.isolated import run_isolated
+from phasewise.workers.arm import Launch
+from phasewise.workers.enclosure import Enclosure, find_enclosure
 
-FUNCTIONS = "phasewise.match.functions"
-CASE = "call"
-BASE, CANDIDATE = "base", "candidate"
 # arms of the rounds: the base twice, of which one shows how far its own processes stray
 ARMS = {"parent": BASE, "variant": CANDIDATE, "control": BASE}
-TIMEOUT_S = 300.0
+# folder of what both sides are built from
+GIVEN = "given"
 # where the base itself is off by more than the tier allows, results may be off by so many times the base's own error,
 # as long as that is no more than so many times the tier
 TIMES_OWN = 4.0
 MOST_WIDENED = 100.0
+TRAINING = (
+    "both run in training mode, as their constructors leave them: normalisation takes the batch's own mean and variance; "
+    "call self.eval() in the base's __init__ if inference is meant"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Effort:
-    """How long a match goes."""
+class Table:
+    """What is the same for all shapes of a match."""
 
-    sets: int = 3
-    rounds: int = 12
-    # for the rounds
-    seconds: float = 60.0
+    sides: Mapping[str, Side]
+    device: str
+    tier: str
+    effort: Effort
+    # a folder of its own
+    root: Path
+    progress: Callable[[str], None]
+    # what processes of each side may see and write; empty where they are trusted
+    enclosures: Mapping[str, Enclosure]
 
 
 def judge(
@@ -59,48 +73,71 @@ def judge(
     device: str = "auto",
     tier: str = "moderate",
     effort: Effort | None = None,
+    shapes: Sequence[Mapping[str, Scalar]] = (),
+    isolated: bool = False,
     progress: Callable[[str], None] = lambda line: None,
-) -> Judgement:
+) -> Match:
     """Whether `candidate` gives what `base` gives, and how much faster.
 
-    Both are named "file.py:function" or "pkg.module:function" and are called with what `make_inputs(seed)` or `get_inputs()` of the base's
-    module gives. Results are compared with the base in float64, on batches that are drawn; a candidate that is wrong gets no ratio.
+    Each is a function, a class of modules, or a file of KernelBench's form, named "file.py:name" or "pkg.module:name", with "@revision" for
+    one of git's. Both are called with what `make_inputs(seed)`, `get_inputs()` or `setup()` of the base's module gives, and modules have
+    the same weights. Results are compared with the base in float64, on batches that are drawn; a candidate that is wrong gets no ratio.
+    `shapes` are others to judge at as well: values of parameters of these functions, or of constants of the base's module.
+    `isolated`: processes that step either side have no network and can't write, but for a folder of their own.
 
-    :raises UserError: a function or its inputs don't exist or are of another kind, or the base itself fails
+    :raises UserError: a side or its inputs don't exist or are of another kind, or the base itself fails
     """
-    targets = {BASE: name_function(base), CANDIDATE: name_function(candidate)}
+    began = time.monotonic()
+    names = {
+        role: side if isinstance(side, str) else name_function(side)
+        for role, side in ((BASE, base), (CANDIDATE, candidate))
+    }
     device = choose_device(device)
-    progress("the base is called once")
-    told = probe_base(targets[BASE])
-    plans = plan_match(targets, device, choose_allowance(tier, told), told, effort or Effort())
-    with tempfile.TemporaryDirectory(prefix="phasewise-match-") as folder:
-        root = Path(folder)
-        progress("the gate: the base")
-        own = validate_case(plans[BASE], CASE, root)
-        times = _find_widening(own)
-        if times is not None:
-            plans = {side: _widen(plan, times) for side, plan in plans.items()}
-            progress(f"the base is off by more than the tier allows: {times:.3g} times as much is allowed")
-            own = validate_case(plans[BASE], CASE, root)
-        about: dict[str, Any] = {
-            "base": targets[BASE], "candidate": targets[CANDIDATE], "device": device,
-            "reference": told["dtype"] or "the dtype of its inputs", "allowance": plans[CANDIDATE].allowance,
-            "widened": times or 1.0,
-        }  # fmt: skip
-        if own.outcome is not Outcome.PASS:
-            raise UserError(
-                f"judge: the base can't be judged by itself ({own.message}); choose another tier or other inputs"
-            )
-        progress("the gate: the candidate")
-        gate = validate_case(plans[CANDIDATE], CASE, root, baseline=own)
-        _check_names(gate, targets[CANDIDATE])
-        refused = refuse_at_gate(gate)
-        if refused is not None:
-            status, reason, detail = refused
-            return Judgement(status=status, reason=reason, detail=detail, gate=gate, **about)
-        progress("rounds")
-        measured = _time(plans, own, root, progress)
-    return msgspec.convert(judge_times(measured, about | {"gate": gate, "measurement": measured}), Judgement)
+    with ExitStack() as held:
+        root = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="phasewise-match-")))
+        sides = {
+            role: held.enter_context(check_out(parse_side(name), root / f"{role}-revision"))
+            for role, name in names.items()
+        }
+        (root / GIVEN).mkdir()
+        enclosures = enclose(sides, root) if isolated else {}
+        table = Table(
+            sides=sides,
+            device=device,
+            tier=tier,
+            effort=effort or Effort(),
+            root=root,
+            progress=progress,
+            enclosures=enclosures,
+        )
+        found: list[Judgement] = []
+        for shape in ({}, *shapes):
+            found.append(judge_shape(table, shape))
+            if found[-1].status in (Status.INVALID, Status.FAILED):
+                break
+    deciding = find_deciding(found)
+    return Match(
+        base=names[BASE], candidate=names[CANDIDATE], device=device,
+        isolated=enclosures[CANDIDATE].kind if isolated else "", seconds=time.monotonic() - began,
+        exit_code=deciding.exit_code, next_step=find_next_step(deciding), judgements=tuple(found),
+    )  # fmt: skip
+
+
+def enclose(sides: Mapping[str, Side], root: Path) -> dict[str, Enclosure]:
+    """What processes of each side may see: their own files, and what the base's class is built from.
+
+    :raises UserError: nothing here can keep a process apart
+    """
+    found: dict[str, Enclosure] = {}
+    for role, side in sides.items():
+        scratch = root / f"{role}-scratch"
+        scratch.mkdir()
+        kind = found[BASE].kind if found else find_enclosure(scratch)
+        file = Path(side.source)
+        own = (file.parent, file) if file.suffix == ".py" else ()
+        shown = (*own, *(path for path in map(Path, side.roots) if path.is_dir()), root / GIVEN)
+        found[role] = Enclosure(kind=kind, scratch=scratch, shown=shown, hidden=(root,))
+    return found
 
 
 def choose_device(device: str) -> str:
@@ -117,19 +154,65 @@ def choose_device(device: str) -> str:
     return device
 
 
-def probe_base(base: str) -> dict[str, Any]:
-    """What `functions.probe` tells of the base, in a process of its own; raises UserError where it can't be called."""
-    told = run_isolated(f"{FUNCTIONS}:probe", {"base": base}, environment=_paths(), timeout_s=TIMEOUT_S)
-    if isinstance(told, Failure):
-        raise UserError(f"judge: the base can't be run ({told.message})")
-    return dict(told)
+def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
+    """The verdict on one shape."""
+    told: dict[str, Any] = {"shape": dict(overrides)}
+    given = table.root / GIVEN
+    start = given / f"{len(list(given.iterdir()))}.pt"
+    table.progress("the base is called once")
+    base = ask_base(table.sides[BASE], overrides, start, table.device)
+    if isinstance(base, Failure):
+        return Judgement(
+            status=Status.INCONCLUSIVE, reason=base.reason, detail=f"the base does not fit into memory ({base.message})",
+            reference="none", **told,
+        )  # fmt: skip
+    candidate = ask_candidate(table.sides[CANDIDATE], start, table.enclosures.get(CANDIDATE))
+    told["reference"] = base.dtype or "the dtype of its inputs"
+    if isinstance(candidate, Failure):
+        return Judgement(status=Status.FAILED, reason=candidate.reason, detail=candidate.message, **told)
+    told["doubts"] = (candidate.doubt,) if candidate.doubt else ()
+    setting = Setting(
+        sides={
+            BASE: msgspec.structs.replace(table.sides[BASE], name=base.name),
+            CANDIDATE: msgspec.structs.replace(table.sides[CANDIDATE], name=candidate.name),
+        },
+        device=table.device, overrides=overrides, start=start, base=base,
+    )  # fmt: skip
+    plans = plan_match(setting, choose_allowance(table.tier, setting), table.effort)
+    plans, own, widened = judge_base(plans, table)
+    told |= {"allowance": plans[CANDIDATE].allowance, "widened": widened}
+    table.progress("the gate: the candidate")
+    gate = validate_case(plans[CANDIDATE], CASE, table.root, baseline=own, enclosure=table.enclosures.get(CANDIDATE))
+    told["gate"] = gate
+    refused = refuse_at_gate(gate)
+    if refused is not None:
+        status, reason, detail = refused
+        told["doubts"] += (TRAINING,) if reason == WRONG and base.trains else ()
+        return Judgement(status=status, reason=reason, detail=detail, worst=find_worst(gate, None), **told)
+    table.progress("the ceilings of this machine")
+    best = find_best(base, table.device)
+    table.progress("rounds")
+    measured = time_sides(plans, own, table)
+    return conclude(measured, best, told)
 
 
-def choose_allowance(tier: str, told: dict[str, Any]) -> Allowance:
-    """The tier; the relaxed one for results in half precision, and twice as much where the reference is not in float64."""
-    chosen = DEFAULT_TIERS["relaxed" if told["half"] else tier]
-    factor = 1.0 if told["dtype"] == "float64" else 2.0
-    return Allowance(rtol=factor * chosen.rtol, atol=factor * chosen.atol, times_baseline=chosen.times_baseline)
+def judge_base(plans: dict[str, VariantPlan], table: Table) -> tuple[dict[str, VariantPlan], CaseValidation, float]:
+    """The base's own gate; the plans, and how many times their tolerances were widened for the base to pass it.
+
+    :raises UserError: it does not pass
+    """
+    table.progress("the gate: the base")
+    own, widened = validate_case(plans[BASE], CASE, table.root, enclosure=table.enclosures.get(BASE)), 1.0
+    times = _find_widening(own)
+    if times is not None:
+        plans, widened = {role: widen_plan(plan, times) for role, plan in plans.items()}, times
+        table.progress(f"the base is off by more than the tier allows: {times:.3g} times as much is allowed")
+        own = validate_case(plans[BASE], CASE, table.root, enclosure=table.enclosures.get(BASE))
+    if own.outcome is not Outcome.PASS:
+        raise UserError(
+            f"judge: the base can't be judged by itself ({own.message}); choose another tier or other inputs"
+        )
+    return plans, own, widened
 
 
 def _find_widening(own: CaseValidation) -> float | None:
@@ -141,47 +224,16 @@ def _find_widening(own: CaseValidation) -> float | None:
     return times if times <= MOST_WIDENED else None
 
 
-def _widen(plan: VariantPlan, times: float) -> VariantPlan:
-    allowance = plan.allowance
-    wider = msgspec.structs.replace(allowance, rtol=times * allowance.rtol, atol=times * allowance.atol)
-    return msgspec.structs.replace(plan, allowance=wider)
-
-
-def plan_match(
-    targets: dict[str, str], device: str, allowance: Allowance, told: dict[str, Any], effort: Effort
-) -> dict[str, VariantPlan]:
-    """The plans of both sides."""
-    shape = {"base": targets[BASE], "dtype": told["dtype"], "results": json.dumps(told["results"])}
-    budget = Budget(
-        min_rounds=effort.rounds, max_rounds=effort.rounds, min_sets=effort.sets, max_sets=effort.sets, seconds=effort.seconds,
-        timeout_s=TIMEOUT_S, energy_window_s=0.0,
-    )  # fmt: skip
-    return {
-        side: VariantPlan(
-            protocol=0, workload="match", source=FUNCTIONS, run=f"match-{device}", size="tiny", device=device, variant=side,
-            kind=Kind.BASELINE if side == BASE else Kind.PHASE, environment=_paths(), switches={"target": target},
-            cases=(
-                PlannedCase(
-                    case=CASE, shape=shape, switches={"target": target}, inputs="resident",
-                    parent=None if side == BASE else BASE, ancestors=() if side == BASE else (BASE,),
-                ),
-            ),
-            tier="", allowance=allowance, budget=budget, lock="", sources="",
-        )
-        for side, target in targets.items()
-    }  # fmt: skip
-
-
-def _time(plans: dict[str, VariantPlan], own: CaseValidation, root: Path, progress: Callable[[str], None]) -> Any:
+def time_sides(plans: Mapping[str, VariantPlan], own: CaseValidation, table: Table) -> CaseMeasurement:
     """The base, the candidate and the base once more, in the same rounds."""
-    judge = Judge(plans[CANDIDATE], CASE, root, dict.fromkeys(ARMS, 1))
+    judge = Judge(plans[CANDIDATE], CASE, table.root, dict.fromkeys(ARMS, 1))
     try:
         judge.open(own)
         entrants = {
-            arm: Entrant(arm=arm, variant=side, launches=(judge.launch(arm, plans[side]),))
-            for arm, side in ARMS.items()
+            arm: Entrant(arm=arm, variant=role, launches=(_launch(judge, arm, plans[role], table),))
+            for arm, role in ARMS.items()
         }
-        tools = Tools(watch=watch_machine(plans[BASE].device))
+        tools = Tools(watch=watch_machine(table.device))
         return sample_case(CASE, Processes(entrants), [("parent", "variant")], plans[BASE].budget, tools, judge=judge)
     except JudgeFailed as died:
         raise UserError(f"judge: the base can't be run ({died.failure.message})") from died
@@ -189,12 +241,12 @@ def _time(plans: dict[str, VariantPlan], own: CaseValidation, root: Path, progre
         judge.close()
 
 
-def _check_names(gate: CaseValidation, target: str) -> None:
-    """Raise UserError where the candidate does not even exist."""
-    if gate.failure is not None and gate.failure.reason is Reason.BAD_PROGRAM and target in gate.failure.message:
-        raise UserError(f"judge: {gate.failure.message}")
+def _launch(judge: Judge, arm: str, plan: VariantPlan, table: Table) -> Launch:
+    return replace(judge.launch(arm, plan), enclosure=table.enclosures.get(plan.variant))
 
 
-def _paths() -> dict[str, str]:
-    """Its processes import what this one can."""
-    return {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
+def conclude(measured: CaseMeasurement, best: Best | None, told: Mapping[str, Any]) -> Judgement:
+    """The verdict on what was timed."""
+    worst = find_worst(told["gate"], measured)
+    fields = {**told, **judge_times(measured), "best": best, "worst": worst, "measurement": measured}
+    return msgspec.convert(fields, Judgement)

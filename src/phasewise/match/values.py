@@ -1,88 +1,97 @@
-"""What functions take and give, as named dense tensors. The only place that knows how people write inputs and results."""
+"""What functions take and give, as named dense tensors. The only place that knows how people nest inputs and results."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
-from phasewise.bench.import_function import import_function
 from phasewise.records.errors import UserError
 from phasewise.tensors import find_problem
 
-# how a file says what its functions are called with; the first that it has
-MAKERS = ("make_inputs", "get_inputs")
-# arguments that are no tensors, as bytes of JSON beside them
+# the arguments with their tensors left out, as bytes of JSON beside these
 PLAIN = "plain values"
+# of an object in that JSON that stands for a tensor, and for a tuple
+TENSOR, TUPLE = "tensor", "tuple"
 
 Tensors = dict[str, torch.Tensor]
 
 
-def load_maker(base: str) -> Callable[[int], Any]:
-    """The function of the base's module that makes inputs from a seed.
-
-    :raises UserError: there is none
-    """
-    source = base.rpartition(":")[0]
-    for name in MAKERS:
-        try:
-            make = import_function(f"{source}:{name}")
-        except UserError:
-            continue
-        if name == "make_inputs":
-            return make
-        return lambda seed: _seeded(make, seed)
-    raise UserError(
-        f"{source}: it has no inputs; define make_inputs(seed), which gives the arguments of the function as a tuple or a dict of "
-        "CPU tensors, or get_inputs()"
-    )
-
-
-def _seeded(make: Callable[[], Any], seed: int) -> Any:
-    torch.manual_seed(seed)
-    return make()
-
-
 def pack_arguments(given: Any) -> Tensors:
-    """Arguments as one batch: tensors by name, positional ones as "0", "1", ..., and the plain values together.
+    """Arguments as one batch: tensors by their place, such as "0" or "mask" or "1/0", and everything else together.
 
-    :raises UserError: an argument is neither a dense CPU tensor nor a plain value
+    A list or tuple is what a call gets by position, a mapping what it gets by name.
+
+    :raises UserError: there is something else than dense tensors and plain values in it
     """
-    if isinstance(given, Mapping):
-        named = {str(name): value for name, value in given.items()}
-    else:
-        named = {
-            str(index): value for index, value in enumerate(given if isinstance(given, list | tuple) else (given,))
-        }
+    if not isinstance(given, list | tuple | Mapping):
+        given = (given,)
     tensors: Tensors = {}
-    plain: dict[str, Any] = {}
-    for name, value in named.items():
-        if isinstance(value, torch.Tensor):
-            if problem := find_problem(value) or ("" if value.device.type == "cpu" else f"is on {value.device}"):
-                raise UserError(f"input {name!r} {problem}; inputs are dense tensors on the CPU")
-            tensors[name] = value.detach()
-        elif value is None or isinstance(value, bool | int | float | str):
-            plain[name] = value
-        else:
-            raise UserError(f"input {name!r}: {type(value).__name__} is given; tensors and plain values are allowed")
-    return {**tensors, PLAIN: torch.tensor(list(json.dumps(plain).encode()), dtype=torch.uint8)}
+    outline = _outline(given, "", tensors)
+    return {**tensors, PLAIN: torch.tensor(list(json.dumps(outline).encode()), dtype=torch.uint8)}
 
 
-def unpack_arguments(batch: Mapping[str, torch.Tensor], plain: torch.Tensor) -> tuple[list[Any], dict[str, Any]]:
+def unpack_arguments(tensors: Mapping[str, torch.Tensor], plain: torch.Tensor) -> tuple[list[Any], dict[str, Any]]:
     """Positional and named arguments of a call."""
-    named = {**batch, **json.loads(bytes(plain.tolist()))}
-    positions = sorted((name for name in named if name.isdigit()), key=int)
-    return [named[name] for name in positions], {name: value for name, value in named.items() if not name.isdigit()}
+    found = _fill(json.loads(bytes(plain.tolist())), tensors)
+    return ([], found) if isinstance(found, dict) else (list(found), {})
 
 
 def name_results(raw: Any) -> Tensors:
-    """Results as they were given, by name; raises UserError where there is something else than tensors."""
-    if isinstance(raw, torch.Tensor):
-        return {"0": raw}
-    named = dict(raw) if isinstance(raw, Mapping) else dict(enumerate(raw)) if isinstance(raw, list | tuple) else None
-    if not named or not all(isinstance(value, torch.Tensor) for value in named.values()):
-        kind = type(raw).__name__
-        raise UserError(f"results: {kind} is given; a tensor, or a tuple, list or dict of tensors is needed")
-    return {str(name): value for name, value in named.items()}
+    """Results as they were given, by their place; raises UserError where there is something else than tensors."""
+    found = dict(_walk(raw, ""))
+    if not found:
+        raise UserError(
+            f"results: {type(raw).__name__} without a tensor is given; a tensor, or tensors in tuples, lists or dicts are needed"
+        )
+    return {name or "0": value for name, value in found.items()}
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif isinstance(value, Mapping | list | tuple):
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, item in items:
+            yield from _walk(item, _join(path, key))
+    elif value is not None:
+        where = f" at {path!r}" if path else ""
+        raise UserError(
+            f"results: {type(value).__name__} is given{where}; a tensor, or tensors in tuples, lists or dicts are needed"
+        )
+
+
+def _outline(value: Any, path: str, tensors: Tensors) -> Any:
+    """`value` as JSON has it; its tensors go into `tensors`."""
+    if isinstance(value, torch.Tensor):
+        if problem := find_problem(value):
+            raise UserError(f"input {path!r} {problem}; inputs are dense tensors and plain values")
+        tensors[path] = value.detach().cpu()
+        return {TENSOR: path}
+    if isinstance(value, Mapping):
+        return {"dict": {str(key): _outline(item, _join(path, key), tensors) for key, item in value.items()}}
+    if isinstance(value, list | tuple):
+        items = [_outline(item, _join(path, index), tensors) for index, item in enumerate(value)]
+        return {TUPLE: items} if isinstance(value, tuple) else items
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise UserError(f"input {path!r}: {type(value).__name__} is given; tensors and plain values are allowed")
+
+
+def _fill(outline: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
+    if isinstance(outline, list):
+        return [_fill(item, tensors) for item in outline]
+    if not isinstance(outline, dict):
+        return outline
+    kind, inner = next(iter(outline.items()))
+    if kind == TENSOR:
+        return tensors[inner]
+    if kind == TUPLE:
+        return tuple(_fill(item, tensors) for item in inner)
+    return {key: _fill(item, tensors) for key, item in inner.items()}
+
+
+def _join(path: str, key: Any) -> str:
+    return f"{path}/{key}" if path else str(key)

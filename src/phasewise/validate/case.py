@@ -17,6 +17,7 @@ from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError, skipped
 from phasewise.validate.outcomes import conclude, failed_case
 from phasewise.workers.arm import ArmProcesses, Launch
+from phasewise.workers.enclosure import Enclosure
 from phasewise.workers.failure import TRIES, ProcessFailed, is_kill
 
 VARIANT, ANCESTOR = "variant", "ancestor"
@@ -29,17 +30,18 @@ def validate_case(
     baseline: CaseValidation | None = None,
     ancestor: VariantPlan | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    enclosure: Enclosure | None = None,
 ) -> CaseValidation:
     """Judge `case` of variant `plan` in fresh processes; one that fails, dies or takes too long gives a record with the reason.
 
     `baseline` gives the baseline's own errors, None for the baseline itself. `ancestor`, a validated variant, stands in where the
-    reference covers only a sample of items.
+    reference covers only a sample of items. `enclosure` is what the variant's processes may see and write.
     """
 
     for _ in range(TRIES):
         started = clock()
         try:
-            found = _validate(plan, case, root, baseline, ancestor)
+            found = _validate(plan, case, root, baseline, ancestor, enclosure)
         except (ProcessFailed, JudgeFailed) as died:
             found = failed_case(case, died.failure)
         if not is_kill(found.failure):
@@ -48,7 +50,12 @@ def validate_case(
 
 
 def _validate(
-    plan: VariantPlan, case: str, root: Path, baseline: CaseValidation | None, ancestor: VariantPlan | None
+    plan: VariantPlan,
+    case: str,
+    root: Path,
+    baseline: CaseValidation | None,
+    ancestor: VariantPlan | None,
+    enclosure: Enclosure | None,
 ) -> CaseValidation:
     judge = Judge(plan, case, root, {VARIANT: plan.ranks, ANCESTOR: 1})
     try:
@@ -59,7 +66,8 @@ def _validate(
         followed = ""
         if judge.items is not None and ancestor is not None:
             followed = _follow_ancestor(judge, ancestor)
-        arm = ArmProcesses(_prepare(judge.launch(VARIANT, uncap(plan))))
+        launch = _prepare(judge.launch(VARIANT, uncap(plan)))
+        arm = ArmProcesses(replace(launch, enclosure=enclosure))
         try:
             errors = follow(judge, VARIANT, arm, keep=VARIANT, kept=followed)
             told = arm.apply("phasewise.validate.child:guard_case", Told, root=str(root), ring=judge.list_slots())

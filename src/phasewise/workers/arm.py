@@ -13,6 +13,7 @@ import msgspec
 from phasewise.records.plan import VariantPlan
 from phasewise.records.verdict import Failure, Reason
 from phasewise.tensor_files import Slot
+from phasewise.workers.enclosure import Enclosure
 from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.group import rank_environments
 from phasewise.workers.process import Process, receive_all
@@ -48,6 +49,8 @@ class Launch:
     ranks: int = 1
     # whether its processes are to show how processes differ, so that none may be forked from another
     fresh: bool = True
+    # what its processes may see and write; None where they are trusted
+    enclosure: Enclosure | None = None
     folder: Path = Path()
     timeout_s: float = 600.0
 
@@ -118,7 +121,13 @@ class ArmProcesses:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._processes = [
-            Process(environment={**launch.environment, **extra}, folder=launch.folder, fresh=launch.fresh, files=files)
+            Process(
+                environment={**launch.environment, **extra},
+                folder=launch.folder,
+                fresh=launch.fresh,
+                files=files,
+                enclosure=launch.enclosure,
+            )
             for extra, files in zip(rank_environments(launch.ranks), launch.files or [()] * launch.ranks, strict=True)
         ]
         for process in self._processes:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from phasewise.records.verdict import Failure
+from phasewise.workers.enclosure import Enclosure
 from phasewise.workers.failure import TRIES, ProcessFailed, is_kill
 from phasewise.workers.process import Process, receive_all
 
@@ -20,16 +21,19 @@ def run_isolated(
     memory_bytes: int | None = None,
     folder: Path | None = None,
     tooled: bool = False,
+    enclosure: Enclosure | None = None,
 ) -> Any | Failure:
     """`target(payload)` in a fresh process: its result, or why there is none.
 
     `target` is "pkg.module:function" or "file.py:function"; `payload` and the result are plain JSON values.
     `environment` stands before anything is imported; `folder` is where it runs; with `memory_bytes` it may take at most
-    so much more memory than it has at the call, on the GPU where there is one, else on the host; `tooled` as of a `Process`. An exception, a signal, a
+    so much more memory than it has at the call, on the GPU where there is one, else on the host; `tooled` and `enclosure` as of a `Process`. An exception, a signal, a
     lack of memory and silence for `timeout_s` come back as a `Failure`. A process that was killed from outside is started again.
     """
     for _ in range(TRIES):
-        process = Process(environment=environment or {}, folder=folder or Path.cwd(), tooled=tooled)
+        process = Process(
+            environment=environment or {}, folder=folder or Path.cwd(), tooled=tooled, enclosure=enclosure
+        )
         try:
             process.send("call", target=target, payload=payload, memory_bytes=memory_bytes)
             found = receive_all([process], target.rpartition(":")[2].removesuffix("_plain"), timeout_s)[0]

@@ -16,6 +16,7 @@ from typing import Any
 
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.channel import Channel
+from phasewise.workers.enclosure import Enclosure, find_inner
 from phasewise.workers.failure import ProcessFailed, describe_exit, describe_timeout
 from phasewise.workers.forked import Forked, fork_worker
 from phasewise.workers.oom import count_oom_kills
@@ -37,6 +38,7 @@ class Process:
 
     Where the run has a fork server, it is forked there, unless it has to be `fresh` or has an environment that torch reads
     when it is imported. `tooled`: the tools of a profile may be imported already. `files` are descriptors that it has too.
+    One with an `enclosure` is always fresh.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Process:
         tooled: bool = False,
         module: str = "phasewise.bench.worker",
         files: Sequence[int] = (),
+        enclosure: Enclosure | None = None,
     ) -> None:
         # a regular file: a worker that writes much to stderr never blocks on us
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
@@ -55,24 +58,25 @@ class Process:
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
         own = (down_read, up_write, self._stderr.fileno(), *files)
-        around = _environment(environment)
+        around = _environment(environment) | ({} if enclosure is None else enclosure.environment)
         try:
-            fresh = fresh or not all(name.startswith(LATE) for name in environment)
+            fresh = fresh or enclosure is not None or not all(name.startswith(LATE) for name in environment)
             # the compiler, too, reads its environment when it is imported
             tooled = tooled and not environment
             forked = (
                 None if fresh else fork_worker(own, module=module, environment=around, folder=folder, tooled=tooled)
             )
-            self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, module, around, folder)
+            self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, module, around, folder, enclosure)
         finally:
             os.close(down_read)
             os.close(up_write)
         self.channel = Channel(up_read, down_write)
         self._ended = False
+        self._is_enclosed = enclosure is not None
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return find_inner(self._process.pid) if self._is_enclosed else self._process.pid
 
     def send(self, command: str, **arguments: Any) -> None:
         """Ask for something; the answer is fetched by `receive_all`. Nothing is sent to a process that was ended."""
@@ -119,11 +123,16 @@ class Process:
 
 
 def _spawn(
-    descriptors: Sequence[int], module: str, environment: Mapping[str, str], folder: Path
+    descriptors: Sequence[int],
+    module: str,
+    environment: Mapping[str, str],
+    folder: Path,
+    enclosure: Enclosure | None,
 ) -> subprocess.Popen[bytes]:
     read_fd, write_fd, stderr, *files = descriptors
+    command = [sys.executable, "-m", module, *map(str, (read_fd, write_fd, *files))]
     return subprocess.Popen(
-        [sys.executable, "-m", module, *map(str, (read_fd, write_fd, *files))],
+        command if enclosure is None else enclosure.wrap(command, folder),
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -1,0 +1,53 @@
+"""The one thing to do next. Nothing is run."""
+
+from __future__ import annotations
+
+from phasewise.records.judgement import WRONG, Judgement
+from phasewise.records.verdict import Reason, Status
+
+# of the best possible time: more is not worth an hour
+NEAR = 0.7
+# a call that takes less is bounded by what starts it, seconds
+SHORT_S = 50e-6
+
+AGAIN = {
+    Reason.NEIGHBOUR: "other programs used this machine: judge again when it is quiet",
+    Reason.THROTTLED: "the device slowed itself down: let it cool, and judge again",
+    Reason.FEW_ROUNDS: "too few rounds could be taken: judge again with --budget standard",
+    Reason.OUT_OF_MEMORY: "judge at smaller sizes with --shapes",
+}
+CHEATS = {
+    Reason.WRONG_WHEN_TIMED: "compute each result from its own inputs, at every call",
+    Reason.REMEMBERS: "compute each result anew: what was seen before may not be cheaper",
+    Reason.STOPWATCH: "leave clocks and synchronisation alone",
+    Reason.SKIPS_STEPS: "do the whole work in every call",
+}
+
+
+def find_next_step(found: Judgement) -> str:
+    """One sentence."""
+    if found.status is Status.FAILED:
+        return "mend the crash, and judge again"
+    if found.status is Status.INVALID and found.reason == WRONG:
+        return (
+            f"find out first: {found.doubts[0]}" if found.doubts else "mend the result; speed is not looked at before"
+        )
+    if found.status is Status.INVALID:
+        return CHEATS.get(found.reason, "do what the guard asks for; a result that only looks right is not timed")  # type: ignore[call-overload]
+    if found.status is Status.INCONCLUSIVE:
+        return AGAIN.get(found.reason, "judge again with --budget standard: more processes tell smaller differences")  # type: ignore[call-overload]
+    return _advise_speed(found)
+
+
+def _advise_speed(found: Judgement) -> str:
+    share = found.share
+    if share is None or found.best is None or found.candidate_s is None:
+        return "profile the candidate"
+    if share > 1:
+        return "faster than this machine's measured rates allow for that work: look whether all of it has to be done"
+    if share >= NEAR:
+        return "stop here: little is left to gain"
+    if found.candidate_s < SHORT_S:
+        return "a call this short is mostly its start: do more work a call, or capture calls together"
+    what = "arithmetic" if found.best.bound == "compute" else "moving its bytes"
+    return f"its {what} alone would take {share:.0%} of its time: profile what the rest is"

@@ -1,0 +1,82 @@
+"""Ask for what a match has to know, in processes of their own. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phasewise.analyse.floor import find_floor
+from phasewise.match.known import Base, BaseRequest, Candidate, CandidateRequest
+from phasewise.match.plan import CASE, TIMEOUT_S, name_paths
+from phasewise.match.side import Side
+from phasewise.records.base import Scalar
+from phasewise.records.errors import UserError
+from phasewise.records.judgement import Best
+from phasewise.records.machine import Machine
+from phasewise.records.prepare import CaseWork
+from phasewise.records.verdict import Failure, Reason
+from phasewise.workers.enclosure import Enclosure
+from phasewise.workers.isolated import run_isolated
+
+PROBE = "phasewise.match.probe"
+# of the reference, the first that the base can do; "" is that of its inputs
+DTYPES = ("float64", "float32", "")
+
+
+def ask_base(side: Side, overrides: Mapping[str, Scalar], start: Path, device: str) -> Base | Failure:
+    """What is known of the base; a failure where it does not fit into memory in any dtype.
+
+    :raises UserError: it can't be called
+    """
+    for first in range(len(DTYPES)):
+        request = BaseRequest(
+            side=side, overrides=dict(overrides), start=str(start), device=device, dtypes=DTYPES[first:]
+        )
+        found = _ask("probe_base", msgspec.to_builtins(request))
+        if not isinstance(found, Failure):
+            return msgspec.convert(found, Base)
+        if found.reason is not Reason.OUT_OF_MEMORY:
+            raise UserError(f"judge: the base can't be run ({found.message})")
+    return found
+
+
+def ask_candidate(side: Side, start: Path, enclosure: Enclosure | None) -> Candidate | Failure:
+    """What is known of the candidate; a failure where it can't be built.
+
+    :raises UserError: it does not exist
+    """
+    found = _ask("probe_candidate", msgspec.to_builtins(CandidateRequest(side=side, start=str(start))), enclosure)
+    if not isinstance(found, Failure):
+        return msgspec.convert(found, Candidate)
+    if found.reason is Reason.BAD_PROGRAM:
+        raise UserError(f"judge: {found.message}")
+    return found
+
+
+def find_best(base: Base, device: str) -> Best | None:
+    """The least time of a call at the rates that the machine reaches now; None where these can't be measured."""
+    found = _ask("measure_machine", device)
+    if isinstance(found, Failure):
+        return None
+    dtype = next(iter(base.results.values()))
+    work = CaseWork(
+        case=CASE,
+        items=1.0,
+        flops=base.flops,
+        bytes=float(base.bytes),
+        working_set_bytes=float(base.bytes),
+        dtype=dtype,
+    )
+    floor = find_floor(work, msgspec.convert(found, Machine))
+    if floor is None:
+        return None
+    return Best(seconds=floor.seconds, bound=floor.kind, flops=base.flops, bytes=float(base.bytes))
+
+
+def _ask(function: str, payload: Any, enclosure: Enclosure | None = None) -> Any | Failure:
+    return run_isolated(
+        f"{PROBE}:{function}", payload, environment=name_paths(), timeout_s=TIMEOUT_S, enclosure=enclosure
+    )

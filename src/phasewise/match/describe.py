@@ -1,0 +1,95 @@
+"""A match in ten lines of text."""
+
+from __future__ import annotations
+
+from phasewise.measure.compare import format_seconds
+from phasewise.records.judgement import Judgement, Match
+from phasewise.records.verdict import Status
+
+SENTENCES = {
+    Status.FASTER: "the candidate is right and faster",
+    Status.SAME: "the candidate is right and as fast as the base, within 1 %",
+    Status.SLOWER: "the candidate is right and slower",
+    Status.INCONCLUSIVE: "the candidate is right; whether it is faster can't be told",
+    Status.INVALID: "the candidate is refused",
+    Status.FAILED: "the candidate could not be run",
+}
+
+
+def describe_match(found: Match) -> str:
+    """The verdict at the module's own shape, and a line for each other."""
+    first, *others = found.judgements
+    lines = [*describe_judgement(first), *(_describe_other(one) for one in others)]
+    lines.append(
+        f"  where   {found.device}{', isolated by ' + found.isolated if found.isolated else ''}, {found.seconds:.0f} s"
+    )
+    lines.append(f"  next    {found.next_step}")
+    return "\n".join(lines)
+
+
+def describe_judgement(found: Judgement) -> list[str]:
+    """Speed and result of one shape."""
+    lines = [f"{found.status}: {name_outcome(found)}"]
+    lines += [f"  speed   {speed}"] if (speed := describe_speed(found)) else []
+    if found.ratio is not None:
+        times = f"{format_seconds(found.base_s or 0)} -> {format_seconds(found.candidate_s or 0)} a call"
+        lines.append(f"  times   {times}, medians")
+    lines += [f"  why     {found.detail}"] if found.detail else []
+    lines += [f"  result  {result}"] if (result := describe_result(found)) else []
+    lines += [f"  doubt   {doubt}" for doubt in found.doubts]
+    lines += [f"  best    {best}"] if (best := describe_best(found)) else []
+    return lines
+
+
+def name_outcome(found: Judgement) -> str:
+    """What the status means here."""
+    if found.status is Status.INCONCLUSIVE and found.gate is None:
+        return "it can't be told"
+    return SENTENCES.get(found.status, found.reason)
+
+
+def describe_speed(found: Judgement) -> str:
+    """The ratio with its interval and the noise limit; "" where there is none."""
+    if found.ratio is None:
+        return ""
+    ratio = found.ratio
+    limit = "" if found.noise_limit is None else f", noise limit {found.noise_limit:.2%}"
+    reason = f" ({found.reason})" if found.status is Status.INCONCLUSIVE else ""
+    return f"{ratio.estimate:.3g}x [{ratio.low:.3g}, {ratio.high:.3g}]{limit}{reason}"
+
+
+def describe_result(found: Judgement) -> str:
+    """The largest error beside what is allowed, and what it was held against; "" where nothing was compared."""
+    if found.worst is None or found.allowance is None:
+        return ""
+    allowed = found.allowance
+    judged = 0
+    if found.measurement is not None:
+        judged = sum(one.arm == "variant" for one in found.measurement.inspections)
+    off = (
+        f"off by at most {found.worst:.2g} of what is allowed (rtol {allowed.rtol:.3g}, atol {allowed.atol:.3g}), reference in "
+        f"{found.reference}{'' if found.reference == 'float64' else ', so twice the tier'}, {judged} timed blocks judged"
+    )
+    return (
+        off
+        if found.widened == 1
+        else f"{off}; that is {found.widened:.3g} times the tier, since the base itself is off"
+    )
+
+
+def describe_best(found: Judgement) -> str:
+    """The share of the best possible time; "" where it is not known."""
+    if found.share is None or found.best is None:
+        return ""
+    best = found.best
+    rate = {"memory": "of memory traffic", "cache": "of traffic in the cache", "compute": "of products"}[best.bound]
+    return (
+        f"{found.share:.2g} of the best possible time, {format_seconds(best.seconds)} {rate} at this machine's measured rates "
+        f"({best.flops:.3g} operations, {best.bytes:.3g} bytes)"
+    )
+
+
+def _describe_other(found: Judgement) -> str:
+    shape = ", ".join(f"{name}={value}" for name, value in found.shape.items())
+    why = describe_speed(found) or found.detail
+    return f"  {shape}: {found.status}{', ' + why if why else ''}"

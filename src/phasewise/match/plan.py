@@ -1,0 +1,92 @@
+"""The plans of both sides of a match: the variants of a workload that is made up for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phasewise.match.known import Base
+from phasewise.match.side import Side, write_side
+from phasewise.model.workload import DEFAULT_TIERS
+from phasewise.records.base import Scalar
+from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, VariantPlan
+
+FUNCTIONS = "phasewise.match.functions"
+CASE = "call"
+BASE, CANDIDATE = "base", "candidate"
+TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How long a match goes."""
+
+    sets: int = 3
+    rounds: int = 12
+    # for the rounds
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """All that the plans of a match are made from."""
+
+    # with their names
+    sides: Mapping[str, Side]
+    device: str
+    overrides: Mapping[str, Scalar]
+    # arguments of the base's class, and its weights
+    start: Path
+    base: Base
+
+
+def choose_allowance(tier: str, setting: Setting) -> Allowance:
+    """The tier; the relaxed one for results in half precision, and twice as much where the reference is not in float64."""
+    chosen = DEFAULT_TIERS["relaxed" if setting.base.is_half else tier]
+    factor = 1.0 if setting.base.dtype == "float64" else 2.0
+    return Allowance(rtol=factor * chosen.rtol, atol=factor * chosen.atol, times_baseline=chosen.times_baseline)
+
+
+def plan_match(setting: Setting, allowance: Allowance, effort: Effort) -> dict[str, VariantPlan]:
+    """The plans of both sides."""
+    shape: dict[str, Any] = {
+        "base": write_side(setting.sides[BASE]), "overrides": json.dumps(dict(setting.overrides)), "start": str(setting.start),
+        "evaluates": setting.base.evaluates, "dtype": setting.base.dtype, "where": setting.device, "results": json.dumps(dict(setting.base.results)),
+    }  # fmt: skip
+    budget = Budget(
+        min_rounds=effort.rounds, max_rounds=effort.rounds, min_sets=effort.sets, max_sets=effort.sets, seconds=effort.seconds,
+        timeout_s=TIMEOUT_S, energy_window_s=0.0,
+    )  # fmt: skip
+    plans = {}
+    for role, side in setting.sides.items():
+        is_base = role == BASE
+        switches: dict[str, Scalar] = {"side": write_side(side)}
+        case = PlannedCase(
+            case=CASE, shape=shape, switches=switches, inputs="resident",
+            parent=None if is_base else BASE, ancestors=() if is_base else (BASE,),
+        )  # fmt: skip
+        plans[role] = VariantPlan(
+            protocol=0, workload="match", source=FUNCTIONS, run=f"match-{setting.device}", size="tiny", device=setting.device,
+            variant=role, kind=Kind.BASELINE if is_base else Kind.PHASE, environment=name_paths(), switches=switches, cases=(case,),
+            tier="", allowance=allowance, budget=budget, lock="", sources="",
+        )  # fmt: skip
+    return plans
+
+
+def widen_plan(plan: VariantPlan, times: float) -> VariantPlan:
+    """The plan with so many times its tolerances."""
+    allowance = plan.allowance
+    wider = msgspec.structs.replace(allowance, rtol=times * allowance.rtol, atol=times * allowance.atol)
+    return msgspec.structs.replace(plan, allowance=wider)
+
+
+def name_paths() -> dict[str, str]:
+    """Its processes import what this one can."""
+    return {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
