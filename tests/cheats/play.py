@@ -55,21 +55,19 @@ def judge(file: Path, *, size: str = "tiny", device: str = "cpu") -> Verdict:
         validate(planned, root)
         # what a program has left behind has as long as between two jobs of a graph
         time.sleep(PAUSE_S)
-        validations = _read_gates(planned, root)
-        variant = _variant(planned)
-        plans = read_plans(planned, root)
-        # a record of one variant, and those of its ancestors: what the graph gives the stage
-        measured = measure_variant(
-            plans[variant],
-            plans,
-            validations,
-            {},
-            root=root,
-            machine=detect(device).identity,
-            commit="",
-            progress=Silent(),
-        )
-        return _analyse(planned, root, validations, {variant: measured}, device)
+        return judge_once(planned, root, device)
+
+
+def judge_once(planned: PlannedRun, root: Path, device: str) -> Verdict:
+    """Measure the phase behind the gates that stand on disk, and analyse that."""
+    validations = _read_gates(planned, root)
+    variant = _variant(planned)
+    plans = read_plans(planned, root)
+    # a record of one variant, and those of its ancestors: what the graph gives the stage
+    measured = measure_variant(
+        plans[variant], plans, validations, {}, root=root, machine=detect(device).identity, commit="", progress=Silent()
+    )
+    return _analyse(planned, root, validations, {variant: measured}, device)
 
 
 def plan(file: Path, root: Path, *, size: str = "tiny", device: str = "cpu") -> PlannedRun:
