@@ -22,12 +22,17 @@ def alarms(*phases: Phase, **more: object) -> str:
     [
         Phase(name="a", speedup=0.7),
         Phase(name="a", outcome=Outcome.FAIL, message="gradient of w is off"),
-        Phase(name="a", failure=Failure(reason=Reason.CRASH, message="boom")),
+        Phase(name="a", failure=Failure(reason=Reason.TIMEOUT, message="too long")),
     ],
 )
 def test_a_kept_phase_that_lost_should_not_be_kept(phase: Phase) -> None:
     told = alarms(phase)
     assert "a is kept and" in told and "set keep=False" in told
+
+
+def test_a_crash_is_to_be_mended() -> None:
+    told = alarms(Phase(name="a", failure=Failure(reason=Reason.CRASH, message="ValueError: boom (kernels.py:12)")))
+    assert "(crash): ValueError: boom (kernels.py:12); mend it." in told and "keep=False" not in told
 
 
 @pytest.mark.parametrize(("speedup", "status"), [(0.7, "SLOWER"), (1.0, "changes nothing")])

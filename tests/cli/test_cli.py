@@ -150,7 +150,7 @@ workload = Workload(
     [
         (("--case", "two"), 2, "try: 01-fast has no case 'two'; choose among one"),
         (("--set", "form=lop"), 2, "w: switch form='lop' is unknown; choose among loop, wide"),
-        (("--set", "form=broken"), 1, "KeyError"),
+        (("--set", "form=broken"), 30, "KeyError: 'float17' (w.py:26)"),
     ],
 )
 def test_a_try_of_what_is_not_there_or_crashes_is_no_success(tmp_path, arguments, code, words):
@@ -160,7 +160,10 @@ def test_a_try_of_what_is_not_there_or_crashes_is_no_success(tmp_path, arguments
     done = call(tmp_path, "try", "w", "01-fast", *arguments)
     assert done.returncode == code, done.stderr
     assert words in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    # of a crash the part of the user's own
+    assert ("Traceback" in done.stderr) == (code == 30)
+    assert code != 30 or 'File "w.py", line 26, in build' in done.stderr
+    assert str(tmp_path) not in done.stderr
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("8m", 480), ("1.5h", 5400), (" 2 m ", 120)])

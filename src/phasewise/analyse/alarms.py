@@ -65,6 +65,7 @@ def _kept(run: Run, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
             why = f": {verdict.detail}" if verdict.detail else ""
             # no reason excuses a phase that is wrong or dies
             advice = f"its author says: {stays}" if stays and verdict.status is Status.SLOWER else "set keep=False"
+            advice = "mend it" if verdict.reason is Reason.CRASH else advice
             yield f"{row.phase} is kept and {verdict.status} in {case} ({verdict.reason}){why}; {advice}."
         elif verdict.status is Status.SAME:
             advice = f"its author says: {stays}" if stays else "keep it only if others need it"

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from phasewise.bench.import_function import import_function
 from phasewise.bench.no_gc import no_gc
 from phasewise.model.apart import die_with_parent
@@ -74,7 +76,7 @@ def _make_hook(channel: Channel, shown: Hook) -> Hook:
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         failure = describe_exception(error)
         with contextlib.suppress(BrokenPipeError):
-            channel.send({"failure": {"reason": failure.reason.value, "message": failure.message}})
+            channel.send({"failure": msgspec.to_builtins(failure)})
         shown(kind, error, trace)
 
     return hook

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -15,6 +16,7 @@ from phasewise.cli.machine import doctor
 from phasewise.cli.stages import analyse, make_command, plan, prepare, report
 from phasewise.cli.status import status
 from phasewise.records.errors import UserError
+from phasewise.records.exit_code import ExitCode
 from phasewise.stages import STAGES
 
 
@@ -41,19 +43,23 @@ def keep_bytecode() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point: errors that a user can cure are one sentence, exit code 2, without a traceback."""
+    """Entry point: errors that a user can cure are one sentence, exit code 2, without a traceback; a fault of ours is 70, with one."""
     keep_bytecode()
     try:
         # click returns the code of an `Exit` here instead of raising it
         code = commands.main(args=arguments, standalone_mode=False)
     except UserError as error:
         click.echo(f"phasewise: {error}", err=True)
-        sys.exit(2)
+        sys.exit(int(ExitCode.USAGE))
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        sys.exit(int(ExitCode.USAGE))
     except (click.Abort, KeyboardInterrupt):
         click.echo("phasewise: interrupted", err=True)
         sys.exit(130)
+    except Exception:
+        # the outermost frame: a caller must not take a fault of ours for a verdict
+        traceback.print_exc()
+        sys.exit(int(ExitCode.OURS))
     if code:
         sys.exit(code)

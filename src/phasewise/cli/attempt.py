@@ -8,13 +8,17 @@ from pathlib import Path
 
 import msgspec
 
+from phasewise.match.verdict import refuse_at_gate
 from phasewise.model.layout import Layout
 from phasewise.plan import PlannedRun
 from phasewise.records.analyse import Analysis, VariantAnalysis
+from phasewise.records.exit_code import ExitCode, choose_code, choose_worst
+from phasewise.records.judgement import WRONG
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Budget, VariantPlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.validate import Validation
+from phasewise.records.verdict import Status
 from phasewise.run import Run
 from phasewise.stages import ANALYSE, MEASURE, PROFILE, VALIDATE, Job
 from phasewise.store import read_if_there
@@ -57,6 +61,22 @@ def attempt(
     analysis, _ = analyse_run(run)
     gate, findings = run.need(Validation, plan.variant), run.need(VariantAnalysis, plan.variant)
     return Attempt(plan=plan, validation=gate, analysis=analysis, findings=findings)
+
+
+def choose_exit(found: Attempt) -> ExitCode:
+    """Of the worst case: what its gate refused, else its verdict."""
+    codes = []
+    results = {case.case: case for case in found.analysis.cases}
+    for gate in found.validation.cases:
+        refused = refuse_at_gate(gate)
+        if refused is not None:
+            codes.append(choose_code(refused[0], is_wrong=refused[1] == WRONG))
+        elif gate.case in results:
+            rows = (row for row in results[gate.case].rows if row.variant == found.plan.variant)
+            # a case that was not asked for says nothing
+            told = (row.verdict.status for row in rows if row.verdict.status is not Status.SKIPPED)
+            codes += [choose_code(status, is_wrong=False) for status in told]
+    return choose_worst(codes) if codes else ExitCode.UNDECIDED
 
 
 def describe_attempt(found: Attempt) -> str:

@@ -51,9 +51,10 @@ def init(folder: Path, name: str) -> None:
 def try_variant(workload: str, variant: str, case: str | None, changes: tuple[str, ...]) -> None:
     """Take one variant through all stages in seconds, outside the graph; nothing is put on record.
 
-    Ends with 1 where the variant crashed in its gate.
+    Ends with 0 faster, 10 the same, 11 slower, 12 can't tell, 20 wrong, 21 cheat, 30 crash, 2 usage; of several cases, with the worst.
     """
-    from phasewise.cli.attempt import attempt, describe_attempt
+    from phasewise.cli.attempt import attempt, choose_exit, describe_attempt
+    from phasewise.cli.stages import list_tracebacks
     from phasewise.plan import plan_runs
 
     layout = project_layout()
@@ -81,8 +82,9 @@ def try_variant(workload: str, variant: str, case: str | None, changes: tuple[st
         found = attempt(plan, plans, planned, machine, layout, Path(folder))
     click.echo(describe_attempt(found))
     click.echo("not on record: run the graph to keep a result")
-    if any(gate.failure is not None for gate in found.validation.cases):
-        raise click.exceptions.Exit(1)
+    for text in list_tracebacks(found.validation):
+        click.echo(text, err=True)
+    raise click.exceptions.Exit(int(choose_exit(found)))
 
 
 def _has(plan: VariantPlan, case: str | None) -> bool:

@@ -92,6 +92,9 @@ def judge(
         sys.stdout.buffer.write(text) if str(file) == "-" else file.write_bytes(text)
     if str(file) != "-":
         click.echo(describe_match(found))
+    for one in found.judgements:
+        if one.traceback:
+            click.echo(one.traceback, err=True)
     if found.exit_code is not ExitCode.FASTER:
         raise click.exceptions.Exit(int(found.exit_code))
 

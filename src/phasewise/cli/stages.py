@@ -19,6 +19,7 @@ from phasewise.records.export import Export
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import PreparePlan
 from phasewise.records.prepare import Prepared
+from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.run import open_run
 from phasewise.stages import ANALYSE, PREPARE, Job, Stage
@@ -54,6 +55,22 @@ def run_stage(stage: Stage, workload: str, run: str, subject: str = "") -> None:
     write(record, records.path(stage.record, subject))
     for line in describe_record(record):
         click.echo(f"{subject} {line}")
+    for text in list_tracebacks(record):
+        click.echo(text, err=True)
+
+
+def list_tracebacks(record: Record) -> list[str]:
+    """Of what the user's code raised, each once."""
+    match record:
+        case Validation():
+            failures = [one.failure for one in record.cases]
+        case Measurement():
+            failures = [arm.failure for one in record.cases for arm in one.arms]
+        case Profile():
+            failures = [one.failure for one in record.cases]
+        case _:
+            failures = []
+    return list(dict.fromkeys(one.traceback for one in failures if one is not None and one.traceback))
 
 
 def describe_record(record: Record) -> Iterable[str]:

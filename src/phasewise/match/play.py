@@ -169,7 +169,13 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     candidate = ask_candidate(table.sides[CANDIDATE], start, table.enclosures.get(CANDIDATE))
     told["reference"] = base.dtype or "the dtype of its inputs"
     if isinstance(candidate, Failure):
-        return Judgement(status=Status.FAILED, reason=candidate.reason, detail=candidate.message, **told)
+        return Judgement(
+            status=Status.FAILED,
+            reason=candidate.reason,
+            detail=candidate.message,
+            traceback=candidate.traceback,
+            **told,
+        )
     told["doubts"] = (candidate.doubt,) if candidate.doubt else ()
     setting = Setting(
         sides={
@@ -188,7 +194,10 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     if refused is not None:
         status, reason, detail = refused
         told["doubts"] += (TRAINING,) if reason == WRONG and base.trains else ()
-        return Judgement(status=status, reason=reason, detail=detail, worst=find_worst(gate, None), **told)
+        return Judgement(
+            status=status, reason=reason, detail=detail, worst=find_worst(gate, None),
+            traceback=gate.failure.traceback if gate.failure is not None else "", **told,
+        )  # fmt: skip
     table.progress("the ceilings of this machine")
     best = find_best(base, table.device)
     table.progress("rounds")

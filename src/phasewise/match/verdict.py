@@ -41,7 +41,12 @@ def judge_times(measured: CaseMeasurement) -> dict[str, object]:
     if refusal is not None:
         return {"status": Status.INVALID, "reason": refusal.reason, "detail": refusal.message}
     if failure is not None:
-        return {"status": Status.FAILED, "reason": failure.reason, "detail": failure.message}
+        return {
+            "status": Status.FAILED,
+            "reason": failure.reason,
+            "detail": failure.message,
+            "traceback": failure.traceback,
+        }
     logs = paired_log_ratios(measured, "parent", "variant")
     if not logs:
         return {"status": Status.INCONCLUSIVE, "reason": Reason.FEW_ROUNDS, "detail": measured.stopped}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 from phasewise.records.verdict import Status
@@ -36,11 +37,18 @@ ORDER = (
 CODES = {
     Status.FASTER: ExitCode.FASTER,
     Status.ENABLED: ExitCode.FASTER,
+    # right, and compared with nothing
+    Status.BASELINE: ExitCode.FASTER,
     Status.SAME: ExitCode.SAME,
     Status.SLOWER: ExitCode.SLOWER,
     Status.INVALID: ExitCode.CHEAT,
     Status.FAILED: ExitCode.CRASH,
 }
+
+
+def choose_worst(codes: Iterable[ExitCode]) -> ExitCode:
+    """Of several verdicts on one candidate."""
+    return max(codes, key=ORDER.index)
 
 
 def choose_code(status: Status, *, is_wrong: bool) -> ExitCode:

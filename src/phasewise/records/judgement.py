@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phasewise.records.base import Interval, Record, Scalar, Seconds
-from phasewise.records.exit_code import ORDER, ExitCode, choose_code
+from phasewise.records.exit_code import ExitCode, choose_code, choose_worst
 from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Allowance
 from phasewise.records.validate import CaseValidation
@@ -35,6 +35,8 @@ class Judgement(Record, frozen=True, kw_only=True):
     # a Reason, "wrong" or "guard"
     reason: str = ""
     detail: str = ""
+    # of what the candidate raised, from its first frame on
+    traceback: str = ""
     # sizes that were set for this verdict; empty for the module's own
     shape: dict[str, Scalar] = {}
     # what may be behind it: weights that were guessed, modules in training mode
@@ -86,4 +88,5 @@ class Match(Record, frozen=True, kw_only=True):
 
 def find_deciding(found: Sequence[Judgement]) -> Judgement:
     """The worst of the verdicts on several shapes."""
-    return max(found, key=lambda one: ORDER.index(one.exit_code))
+    worst = choose_worst(one.exit_code for one in found)
+    return next(one for one in found if one.exit_code is worst)

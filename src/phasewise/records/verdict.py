@@ -93,8 +93,10 @@ class Failure(Record, frozen=True, kw_only=True):
     """Why a process could not do its work."""
 
     reason: Reason
-    # one sentence for the reader; for a crash the last line of the traceback
+    # one sentence for the reader; for a crash the last line of the traceback, with the user's file and line
     message: str
+    # of an exception, from the user's first frame on
+    traceback: str = ""
 
 
 class Verdict(Record, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from phasewise.validate.guard_inputs import inputs_unchanged, outputs_apart, sam
 from phasewise.validate.guard_poison import outputs_poisoned
 from phasewise.validate.guard_waiting import clock_intact, outputs_waited_for
 from phasewise.validate.trial import PROGRAM_ERRORS, GuardFunction, Trial
+from phasewise.workers.user_frames import find_place
 
 GUARDS: tuple[GuardFunction, ...] = (
     inputs_unchanged,
@@ -43,8 +44,11 @@ def run_guard(function: GuardFunction, trial: Trial) -> Guard:
     except torch.OutOfMemoryError:
         return skipped(name, "not enough device memory is left for this guard's copies")
     except PROGRAM_ERRORS as error:
-        lines = str(error).strip().splitlines() or [""]
-        return Guard(guard=name, outcome=Outcome.FAIL, message=f"the program raised {type(error).__name__}: {lines[0]}")
+        lines, place = str(error).strip().splitlines() or [""], find_place(error)
+        where = f" ({place})" if place else ""
+        return Guard(
+            guard=name, outcome=Outcome.FAIL, message=f"the program raised {type(error).__name__}: {lines[0]}{where}"
+        )
 
 
 def name_of(function: GuardFunction) -> str:

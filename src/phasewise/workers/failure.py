@@ -9,6 +9,7 @@ from pathlib import Path
 from phasewise.model.workload import Unsupported
 from phasewise.records.errors import UserError
 from phasewise.records.verdict import Failure, Reason
+from phasewise.workers.user_frames import find_place, format_traceback
 
 # how torch, CUDA, cuBLAS, XLA, C++ and the operating system say that memory ran out
 MEMORY_SIGNS = (
@@ -47,7 +48,12 @@ def describe_exception(error: BaseException) -> Failure:
     if isinstance(error, UserError):
         return _failure(Reason.BAD_PROGRAM, text)
     line = f"{name}: {text}" if text else name
-    return _failure(Reason.OUT_OF_MEMORY if _speaks_of_memory(line) else Reason.CRASH, line)
+    place = find_place(error)
+    return Failure(
+        reason=Reason.OUT_OF_MEMORY if _speaks_of_memory(line) else Reason.CRASH,
+        message=line[:MESSAGE_CHARACTERS] + (f" ({place})" if place else ""),
+        traceback=format_traceback(error),
+    )
 
 
 def describe_exit(code: int, stderr: str, *, memory_ran_out: bool = False) -> Failure:

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.channel import Channel
 from phasewise.workers.enclosure import Enclosure, find_inner
@@ -193,8 +195,16 @@ def _read(process: Process, deadline: float) -> dict[str, Any] | None:
             return None
         raise ProcessFailed(failure)
     if "failure" in message:
-        raise ProcessFailed(Failure(reason=Reason(message["failure"]["reason"]), message=message["failure"]["message"]))
+        raise ProcessFailed(_parse_failure(message["failure"]))
     return message
+
+
+def _parse_failure(told: Any) -> Failure:
+    """The failure that a process tells of; whoever runs in it may have written that."""
+    try:
+        return msgspec.convert(told, Failure)
+    except msgspec.ValidationError as error:
+        return Failure(reason=Reason.BAD_PROGRAM, message=f"its failure can't be read ({error})")
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:

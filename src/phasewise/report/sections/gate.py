@@ -8,7 +8,7 @@ from phasewise.records.base import find_case
 from phasewise.records.plan import Allowance
 from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError
 from phasewise.report import format as show
-from phasewise.report.blocks import Block, Figure, Group, Inline, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.blocks import Block, Code, Figure, Group, Inline, Paragraph, Section, Span, Table, code, columns
 from phasewise.report.figures.recordings import draw_check
 from phasewise.report.figures.theme import slug
 from phasewise.report.sections.common import case_words, flag, nothing, outcome_cell, phase_link
@@ -74,7 +74,16 @@ def _case(run: Run, case: str) -> tuple[Block, ...]:
     rows = tuple((phase_link(run, name), *_line(one, own_tolerance(run, name))) for name, one in found)
     note = "Worst error over allowance: at most 1 is within the tier."
     table = Table(f"The gate in {case}", titles, rows, note=note)
-    return (table, *_checks(run, case, found))
+    return (table, *_tracebacks(run, case, found), *_checks(run, case, found))
+
+
+def _tracebacks(run: Run, case: str, found: list[tuple[str, CaseValidation]]) -> tuple[Block, ...]:
+    """What the user's code raised, from the first frame of theirs on."""
+    return tuple(
+        Group(f"crash-{slug(case)}-{slug(name)}", ("Traceback of ", code(name)), (Code(one.failure.traceback),))
+        for name, one in found
+        if one.failure is not None and one.failure.traceback
+    )
 
 
 def _line(one: CaseValidation, tolerance: str) -> tuple[Inline, ...]:
