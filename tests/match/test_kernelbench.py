@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phasewise.match import judge
+from phasewise.match.play import judge
 from phasewise.records.exit_code import ExitCode
 
 PAIRS = Path(__file__).with_name("kernelbench")
@@ -35,7 +35,7 @@ CHEATS = (
     ("level1/relu", "remembered"),
     ("level1/matmul", "by_pointer"),
     ("level1/softmax", "slow_clock"),
-    ("level3/mlp", "when_judged"),
+    ("level3/mlp", "right_at_first"),
     ("level3/attention", "lazy"),
 )
 QUICK = ("unbiased", "folded")

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from phasewise.cli import commands
-from phasewise.match import Effort, judge
+from phasewise.match.plan import Effort
+from phasewise.match.play import judge
 from phasewise.match.schema import render_schema
 from phasewise.records.errors import UserError
 from phasewise.records.exit_code import ExitCode

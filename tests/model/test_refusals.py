@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 
 from phasewise.model.refusals import find_refusal
@@ -124,3 +125,19 @@ def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
 )  # fmt: skip
 def test_a_rule_speaks_where_it_should_and_only_there(measured, expected):
     assert reason(measured) is expected
+
+
+@pytest.mark.parametrize(("tenth", "expected"), [(True, Reason.STOPWATCH), (False, None)])
+def test_on_a_busy_machine_a_clock_that_decides_the_ratio_is_refused(tenth, expected):
+    """Answers take up to 120 ms to come back, whoever they come from; a block of 200 ms is said to be one of 20."""
+    rounds = []
+    for process_set in range(SETS):
+        for number in range(12):
+            ways = [0.12 * (0.5 + 0.5 * math.sin(7 * number + arm)) for arm in range(2)]
+            real = 0.2 * wobble(number)
+            samples = (
+                Sample(arm="parent", steps=10, wall_s=real, parent_s=real + ways[0]),
+                Sample(arm="variant", steps=100, wall_s=real / 10 if tenth else real, parent_s=real + ways[1]),
+            )
+            rounds.append(Round(process_set=process_set, samples=samples))
+    assert reason(msgspec.structs.replace(make(), rounds=tuple(rounds))) is expected

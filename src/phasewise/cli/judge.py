@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from phasewise.match import Effort
 from phasewise.match.describe import describe_match
+from phasewise.match.plan import Effort
 from phasewise.records.base import Scalar
 from phasewise.records.errors import UserError
 from phasewise.records.exit_code import ExitCode

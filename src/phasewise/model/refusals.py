@@ -16,6 +16,9 @@ from phasewise.stats.ratio import t_quantile
 CLOCK_S = 1e-3
 CLOCK_SHARE = 0.02
 CLOCK_SPREADS = 6
+# and fewer where that is more than this share of what the worker says, so that its ratio stands or falls with it
+GROSS_SHARE = 0.5
+GROSS_SPREADS = 2
 # new contents may cost this much more than the same contents written again
 REMEMBERED = 1.10
 # one-sided 99 %, as both tails together
@@ -62,8 +65,10 @@ def find_late_clock(measured: CaseMeasurement, arm: str) -> str:
         usual = median(others) if others else 0.0
         spread = median(abs(way - usual) for way in others) if others else 0.0
         block = median(sample.parent_s or 0.0 for sample in own)
-        allowed = max(CLOCK_S, CLOCK_SHARE * block, CLOCK_SPREADS * spread)
-        excesses.append((median(map(_way_s, own)) - usual, allowed))
+        excess = median(map(_way_s, own)) - usual
+        is_gross = excess > GROSS_SHARE * median(sample.wall_s for sample in own)
+        allowed = max(CLOCK_S, CLOCK_SHARE * block, (GROSS_SPREADS if is_gross else CLOCK_SPREADS) * spread)
+        excesses.append((excess, allowed))
     if len(excesses) < LEAST_SETS or not all(excess > allowed for excess, allowed in excesses):
         return ""
     excess, allowed = min(excesses)
