@@ -141,7 +141,7 @@ WRONG: dict[tuple[type, str], Any] = {
     (Case, "steps"): 10**9,
     (Case, "sample_items"): -5,
     (Case, "memory_limit_bytes"): {"tiny": -5},
-    (Case, "baseline_at"): {"tiny": (Shape(n=2),)},
+    (Case, "baseline_at"): {"tiny": ({"n": 2},)},
     (Case, "tiny"): Shape(n=math.nan),
     (Needs, "modules"): "numpy",
     (Needs, "gpus"): -1,
