@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from phasewise.jobs import Job
 from phasewise.model.layout import Layout
 from phasewise.plan import PlannedRun
 from phasewise.records.analyse import Analysis, VariantAnalysis
@@ -16,7 +17,7 @@ from phasewise.records.plan import Budget, VariantPlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.validate import Validation
 from phasewise.run import Run
-from phasewise.stages import ANALYSE, MEASURE, PROFILE, VALIDATE, Job
+from phasewise.stages import ANALYSE, MEASURE, PROFILE, VALIDATE
 from phasewise.store import read_if_there
 
 # enough to see a tenth, not a hundredth
