@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from phasewise.graph import Graph
+from phasewise.jobs import Job
 from phasewise.model.configuration import parse_configuration
 from phasewise.model.layout import Layout
 from phasewise.plan import plan_runs, write_plans
@@ -23,7 +24,7 @@ from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.run import Run
-from phasewise.stages import MEASURE, PROFILE, STAGES, VALIDATE, Job, list_later
+from phasewise.stages import MEASURE, PROFILE, STAGES, VALIDATE, list_later
 from phasewise.store import digest_of, write
 
 REPOSITORY = Path(__file__).parents[1]
@@ -52,7 +53,7 @@ def test_the_graph_is_planned_without_torch() -> None:
 
 
 def test_a_job_waits_for_each_record_that_it_is_given(graph: Graph, run: Run) -> None:
-    for variant, row in run.rows.items():
+    for variant in run.rows:
         names = SimpleNamespace(workload=run.workload, run=run.name, variant=variant)
         for stage in (VALIDATE, MEASURE, PROFILE):
             files = graph.inputs(stage.name, names)
@@ -64,8 +65,7 @@ def test_a_job_waits_for_each_record_that_it_is_given(graph: Graph, run: Run) ->
                 job = Job(stage=stage, run=held, subject=variant, layout=graph.layout)
                 assert job.given(kind).keys() == waited
         measured = {Path(name).parent.name for name in graph.inputs("measure", names) if name.endswith("validate.json")}
-        own = set() if row.kind is Kind.CONTROL else {variant}
-        assert measured == {*own, *run[variant].full_plan.ancestors}
+        assert measured == {variant, *run[variant].full_plan.ancestors}
 
 
 def _record(kind: type[Validation] | type[Measurement], variant: str) -> Validation | Measurement:
@@ -126,9 +126,22 @@ def test_what_a_prediction_waits_for_holds_no_time_of_anything(run: Run) -> None
     }
 
 
+def test_a_headline_is_made_from_the_ends_of_the_stack_and_its_peers(graph: Graph, run: Run) -> None:
+    names = SimpleNamespace(workload=run.workload, run=run.name, case="rows")
+    files = [Path(file) for file in graph.inputs("headline", names)]
+    gates = {file.parent.name for file in files if file.name == "validate.json"}
+    assert gates == {"00-baseline", "01-vectorised", "peer-numpy-thread"}
+    # that a peer was timed tells nothing of where the stack ends
+    assert {file.parent.name for file in files if file.name == "measure.json"} == {"00-baseline", "01-vectorised"}
+    control = [Path(file).name for file in graph.inputs("control", names)]
+    assert "headline.rows.json" in control and control.count("measure.json") == 2
+
+
 def test_a_variant_or_a_run_that_is_not_planned_is_refused(graph: Graph, run: Run) -> None:
     with pytest.raises(ValueError, match="has no variant 99-none"):
         graph.inputs("measure", SimpleNamespace(workload=run.workload, run=run.name, variant="99-none"))
+    with pytest.raises(ValueError, match="has no case columns"):
+        graph.inputs("headline", SimpleNamespace(workload=run.workload, run=run.name, case="columns"))
     with pytest.raises(ValueError, match="not in the configuration"):
         graph.inputs("measure", SimpleNamespace(workload="other", run=run.name, variant="00-baseline"))
 
@@ -136,7 +149,10 @@ def test_a_variant_or_a_run_that_is_not_planned_is_refused(graph: Graph, run: Ru
 def test_every_record_is_a_target_and_an_input_of_the_analysis(graph: Graph, run: Run) -> None:
     targets, inputs = graph.targets(), graph.analyse_inputs(SimpleNamespace(workload=run.workload, run=run.name))
     assert {name for name in targets if name.startswith("profiles/")} <= set(inputs)
-    ends = [f"{plan.variant}/{name}" for plan in graph.planned[0].variants for name in ("plan.json", "measure.json")]
+    ends = [f"{plan.variant}/plan.json" for plan in graph.planned[0].variants]
+    ends += ["00-baseline/measure.json", "01-vectorised/measure.json", "headline.rows.json", "control.rows.json"]
     assert all(any(target.endswith(end) for target in targets) for end in ends)
+    # the headline has its rounds
+    assert not any(target.endswith("peer-numpy-thread/measure.json") for target in targets)
     none = replace(graph, planned=())
     assert none.targets() == ["reports/index.html", "reports/index.md"]

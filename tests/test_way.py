@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import phasewise
+from phasewise.jobs import Job
 from phasewise.model.layout import Layout
 from phasewise.records.machine import Machine
 from phasewise.records.measure import Measurement
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.run import Run
-from phasewise.stages import MEASURE, Job
+from phasewise.stages import MEASURE
 from phasewise.workers.channel import Channel
 from programs import plan_program
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from phasewise.jobs import OF_RUN, Need, Stage
 from phasewise.model.freshness import read_stamp
 from phasewise.model.layout import Layout
 from phasewise.plan import PlannedRun
@@ -17,7 +18,7 @@ from phasewise.records.errors import UserError
 from phasewise.records.plan import RunPlan, VariantPlan
 from phasewise.records.predict import Predicted
 from phasewise.run import Run
-from phasewise.stages import MEASURE, OF_RUN, STAGES, Need, Stage
+from phasewise.stages import MEASURE, STAGES
 from phasewise.store import digest
 from phasewise.workers.lock_file import LockFile
 
@@ -49,8 +50,9 @@ class Graph:
         """
         stage, run = STAGES[name], self._find_run(wildcards)
         subject = "" if stage.of == "run" else getattr(wildcards, stage.of)
-        if stage.of == "variant" and subject not in (plan.variant for plan in _plans(run)):
-            raise ValueError(f"{run.workload}/{run.name} has no variant {subject}")
+        known = {"run": [""], "case": run.plan.cases, "variant": [plan.variant for plan in _plans(run)]}[stage.of]
+        if subject not in known:
+            raise ValueError(f"{run.workload}/{run.name} has no {stage.of} {subject}")
         later = (need for need in stage.after(run, subject) if not _is_too_late(run, need))
         needs, after = (self._files(run, needed) for needed in (stage.needs(run, subject), later))
         return [*needs, *(map(ancient, after) if _is_made(stage, run, subject) else after)]
@@ -111,13 +113,17 @@ def _plans(run: Run) -> list[VariantPlan]:
 
 
 def _list_records(run: Run) -> list[Need]:
-    """The records that the variants get."""
-    found: list[Need] = []
-    for name in [plan.variant for plan in _plans(run)]:
-        stages = [stage for stage in STAGES.values() if stage.of == "variant" and stage.applies(run[name].full_plan)]
-        made = ((stage.record, name) for stage in stages)
-        found += [(VariantPlan, name), *(need for need in made if not _is_too_late(run, need))]
-    return found
+    """The records that the variants and the cases get."""
+    variants = [plan.variant for plan in _plans(run)]
+    subjects = [*(("variant", name) for name in variants), *(("case", case) for case in run.plan.cases)]
+    made: list[Need] = [
+        (stage.record, subject)
+        for of, subject in subjects
+        for stage in STAGES.values()
+        if stage.of == of and stage.applies(run, subject)
+    ]
+    made = [need for need in made if not _is_too_late(run, need)]
+    return [*((VariantPlan, name) for name in variants), *made]
 
 
 def _is_too_late(run: Run, need: Need) -> bool:
@@ -127,9 +133,12 @@ def _is_too_late(run: Run, need: Need) -> bool:
 
 
 def _is_made(stage: Stage, run: Run, subject: str) -> bool:
-    """Whether the record is there and of the variant's plan."""
-    stamp = read_stamp(run.path(stage.record, subject)) if stage.of == "variant" else None
-    return stamp is not None and stamp.plan == digest(stage.plan_of(run, subject))
+    """Whether the record is there and of today's plans."""
+    stamp = None if stage.of == "run" else read_stamp(run.path(stage.record, subject))
+    if stamp is None:
+        return False
+    made_from = {subject: stamp.plan} if stage.of == "variant" else stamp.plans
+    return made_from == {name: digest(plan) for name, plan in stage.plans_of(run, subject).items()}
 
 
 def lock_project(root: Path) -> LockFile:

@@ -12,14 +12,20 @@ from typing import TypeVar, cast
 import msgspec
 
 from phasewise.model.layout import VARIANT_NAME, Layout
-from phasewise.model.ratios import find_arm
-from phasewise.records.analyse import Analysis, CaseAnalysis, CaseResult, Ledger, VariantAnalysis
-from phasewise.records.base import Record, StageRecord, find_case
-from phasewise.records.errors import PlanError, RecordError
+from phasewise.model.ratios import find_arm, take_pair
+from phasewise.records.analyse import Analysis, CaseAnalysis, CaseResult, VariantAnalysis
+from phasewise.records.base import CaseRecord, Record, StageRecord, find_case
+from phasewise.records.errors import RecordError
 from phasewise.records.export import Export
 from phasewise.records.files import FILES
 from phasewise.records.machine import Machine
-from phasewise.records.measure import Arm, CaseMeasurement, Measurement
+from phasewise.records.measure import (
+    Arm,
+    CaseMeasurement,
+    ControlMeasurement,
+    HeadlineMeasurement,
+    Measurement,
+)
 from phasewise.records.plan import (
     CapturePlan,
     Kind,
@@ -61,7 +67,8 @@ class Run:
         self.layout = layout
         self.forgiving = forgiving
         self._records: dict[tuple[type[Record], str], Record | None] = {}
-        self._unreadable: dict[tuple[type[Record], str], str] = {}
+        # a sentence for each record that was asked for and can't be read
+        self.unreadable: dict[tuple[type[Record], str], str] = {}
         for record in records:
             self.add(record)
 
@@ -69,6 +76,7 @@ class Run:
         """Take `record` for what is on record of `subject`; by default of the variant that it names, else of the run."""
         if subject is None:
             subject = record.variant if isinstance(record, OF_VARIANTS) else ""
+            subject = record.case if isinstance(record, CaseRecord) else subject
         self._records[type(record), subject] = record
 
     @property
@@ -111,11 +119,12 @@ class Run:
         except RecordError as error:
             if not self.forgiving:
                 raise
-            self._unreadable[kind, subject] = str(error).replace(str(self.layout.root), "").lstrip("/")
+            self.unreadable[kind, subject] = str(error).replace(str(self.layout.root), "").lstrip("/")
             return None
-        if self.forgiving or not isinstance(record, Validation | Measurement):
+        if self.forgiving or not isinstance(record, Validation | Measurement | CaseRecord):
             return record
-        if record.plan != digest_of(self.path(VariantPlan, subject)):
+        made_from = record.plans if isinstance(record, CaseRecord) else {subject: record.plan}
+        if any(plan != digest_of(self.path(VariantPlan, name)) for name, plan in made_from.items()):
             left_out = f"{path}: made from another plan, so it is left out; delete it and run the graph again"
             print(left_out, file=sys.stderr)
             return None
@@ -163,32 +172,10 @@ class Run:
     @property
     def variants(self) -> tuple[VariantRecords, ...]:
         """Those that are planned, then others of which something is on record."""
-        others = [subject for _, subject in self._records if subject]
+        others = [subject for kind, subject in self._records if FILES.get(kind, "").startswith("{}/")]
         if self.layout is not None:
             others = sorted(path.name for path in self.layout.run(self.workload, self.name).glob("*/"))
         return tuple(self[name] for name in dict.fromkeys((*self.rows, *others)))
-
-    @property
-    def holes(self) -> tuple[str, ...]:
-        """A sentence for each record that should be there and is not, or can't be read."""
-        if self.layout is None:
-            return ()
-        # those that not every run or variant has are told where they can't be read
-        wanted: list[tuple[type[Record], str, bool]] = [(RunPlan, "", True), (Analysis, "", True), (Ledger, "", False)]
-        wanted += [(Prepared, "", True)]
-        # that which the run was judged on stands in its analysis
-        wanted += [(Machine, "", True)] if self.analysis is None or self.analysis.machine is None else []
-        for held in self.variants:
-            row = self.rows.get(held.name)
-            gated = row is not None and row.kind in (Kind.BASELINE, Kind.PHASE)
-            wanted += [(VariantPlan, held.name, True), (Validation, held.name, gated)]
-            wanted += [(kind, held.name, False) for kind in (Profile, Export, VariantAnalysis)]
-        told = []
-        for kind, subject, must in wanted:
-            if self.find(kind, subject) is None and (must or (kind, subject) in self._unreadable):
-                missing = f"{self.layout.relative(self.path(kind, subject))}: not there yet"
-                told.append(self._unreadable.get((kind, subject), missing))
-        return tuple(told)
 
     @property
     def baseline(self) -> str:
@@ -198,6 +185,19 @@ class Run:
     def rows_in(self, case: str, *kinds: Kind) -> list[StoryVariant]:
         """Rows of these kinds that apply to `case`, in the order in which they are told."""
         return [row for row in self.plan.variants if row.kind in kinds and case in row.cases]
+
+    def headline(self, case: str) -> CaseMeasurement | None:
+        """Baseline, end of the stack and peers in the same rounds of this machine, where they were timed."""
+        return self._find_here(HeadlineMeasurement, case)
+
+    def control(self, case: str) -> CaseMeasurement | None:
+        """The end of the stack beside itself, on this machine."""
+        return self._find_here(ControlMeasurement, case)
+
+    def _find_here(self, kind: type[HeadlineMeasurement | ControlMeasurement], case: str) -> CaseMeasurement | None:
+        found = self.find(kind, case)
+        is_here = found is not None and found.measured.rounds and found.machine == self.machine.identity
+        return found.measured if found is not None and is_here else None
 
     def work(self, case: str) -> CaseWork | None:
         """The declared work of one case."""
@@ -253,7 +253,11 @@ class VariantRecords:
         return find_case(self.validation, case)
 
     def measured(self, case: str) -> CaseMeasurement | None:
-        return find_case(self.measure, case)
+        """What it was timed in: its own rounds; of a peer those that it has in the headline, beside the end of the stack."""
+        row, headline = self.run.rows.get(self.name), self.run.headline(case)
+        is_peer = row is not None and row.kind is Kind.PEER
+        view = take_pair(headline, "variant", self.name) if headline is not None and is_peer else None
+        return find_case(self.measure, case) if view is None else view
 
     def profiled(self, case: str) -> CaseProfile | None:
         return find_case(self.profile, case)
@@ -280,19 +284,3 @@ class VariantRecords:
     def is_here(self) -> bool:
         """Whether it was measured on this machine; records of two machines are never compared."""
         return self.measure is None or self.measure.machine == self.run.machine.identity
-
-
-def open_run(layout: Layout, workload: str, name: str) -> Run:
-    """The run on disk.
-
-    Raises:
-        PlanError: nothing of that name has been planned; says what has.
-    """
-    run = Run(workload, name, layout=layout)
-    if not run.path(RunPlan).is_file():
-        folder = layout.root / "profiles" / "records"
-        known = sorted(str(path.parent.relative_to(folder)) for path in folder.glob("*/*/plan.json"))
-        raise PlanError(
-            f"{workload}/{name}: no such run is planned; choose among {', '.join(known) or 'none'}, or call `phasewise plan`"
-        )
-    return run

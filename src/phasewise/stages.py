@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Literal, TypeVar
 
 import msgspec
 
-from phasewise.environment import commit
-from phasewise.model.discover import name_source
+from phasewise.jobs import OF_RUN, Job, Need, Stage
 from phasewise.model.followed import name_followed
-from phasewise.model.freshness import Closure, find_closure
-from phasewise.model.layout import Layout
+from phasewise.model.headline import Cast, cast_headline, is_in_headlines
 from phasewise.model.stack import BASELINE
 from phasewise.records.analyse import VariantAnalysis
-from phasewise.records.base import Record
+from phasewise.records.base import find_case
 from phasewise.records.export import Export
-from phasewise.records.machine import Machine
-from phasewise.records.measure import Measurement
+from phasewise.records.measure import ControlMeasurement, HeadlineMeasurement, Measurement
 from phasewise.records.plan import CapturePlan, Kind, PreparePlan, RunPlan, VariantPlan
 from phasewise.records.predict import Predicted
 from phasewise.records.prepare import Prepared
@@ -33,86 +27,6 @@ from phasewise.records.validate import Validation
 from phasewise.run import Run
 from phasewise.store import digest
 from phasewise.workers.lock import lock_machine, share_machine
-
-R = TypeVar("R", bound=Record)
-# a record, and of what: a variant, a case, "" for the run
-Need = tuple[type[Record], str]
-# what a job that runs the workload needs of the run
-OF_RUN: tuple[Need, ...] = ((Prepared, ""), (Machine, ""))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stage:
-    """How the records of one kind are made, and from what; `subject` is the variant or the case, "" for the run."""
-
-    # the folder, the subcommand, the rule file
-    name: str
-    about: str
-    record: type[Record]
-    # what there is one record each of
-    of: Literal["run", "case", "variant"] = "variant"
-    # whether a variant of this plan gets such a record
-    applies: Callable[[VariantPlan], bool] = bool
-    # records that a job reads, apart from plans of others: it runs again when one of them changes
-    needs: Callable[[Run, str], Iterable[Need]]
-    # others that have to be there before it; while its own record is of today's plan, their age tells nothing
-    after: Callable[[Run, str], Iterable[Need]] = lambda run, subject: ()
-    # "none": runs no program of the workload; "shared": `make` keeps measurements off the machine while it needs to;
-    # "alone": has the machine to itself
-    lock: Literal["none", "shared", "alone"] = "none"
-    # that a job may take, for `--budget`; None is not worth a word
-    seconds: Callable[[Run, str], float] | None = None
-    make: Callable[[Job], Record]
-
-    def inputs(self, run: Run, subject: str) -> list[Need]:
-        """All records that a job reads or waits for."""
-        return [*self.needs(run, subject), *self.after(run, subject)]
-
-    def plan_of(self, run: Run, variant: str) -> VariantPlan:
-        """What a record of the variant is made from: its plan, with what is captured of it where the stage needs that."""
-        captures = (CapturePlan, variant) in self.needs(run, variant)
-        return run[variant].full_plan if captures else run.need(VariantPlan, variant)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """One record to be made."""
-
-    stage: Stage
-    run: Run
-    subject: str
-    layout: Layout
-    # of a `try`, which has the machine to itself and puts nothing on record: where captures go instead
-    scratch: Path | None = None
-
-    @property
-    def plan(self) -> VariantPlan:
-        return self.stage.plan_of(self.run, self.subject)
-
-    @property
-    def commit(self) -> str:
-        return commit(self.layout.root)
-
-    @property
-    def closure(self) -> Closure | None:
-        """The workload's files as they stand when the job begins."""
-        if self.scratch is not None:
-            return None
-        source, root = self.run.plan.source, self.layout.root
-        return find_closure(source, self.run.plan.program or name_source(source, root), root)
-
-    @property
-    def captures(self) -> Path:
-        return self.scratch or self.layout.captures(self.run.workload, self.run.name, self.subject)
-
-    def given(self, kind: type[R]) -> dict[str, R]:
-        """Those of the job's inputs, by subject, that are on record."""
-        subjects = [subject for needed, subject in self.stage.inputs(self.run, self.subject) if needed is kind]
-        return self.run.find_all(kind, subjects)
-
-    def plans(self) -> dict[str, VariantPlan]:
-        """Of the variant and of its ancestors."""
-        return self.run.find_all(VariantPlan, (self.subject, *self.plan.ancestors))
 
 
 def list_later(stage: Stage, run: Run, variant: str) -> list[Stage]:
@@ -125,8 +39,14 @@ def list_later(stage: Stage, run: Run, variant: str) -> list[Stage]:
     return found
 
 
-def _is_step(plan: VariantPlan) -> bool:
-    return plan.kind in (Kind.BASELINE, Kind.PHASE)
+def _is_step(run: Run, variant: str) -> bool:
+    return run.need(VariantPlan, variant).kind in (Kind.BASELINE, Kind.PHASE)
+
+
+def _has_own_rounds(run: Run, variant: str) -> bool:
+    """A peer that all its headlines have needs no more."""
+    is_peer = run.need(VariantPlan, variant).kind is Kind.PEER
+    return not (is_peer and is_in_headlines(run.plan, run.find_all(VariantPlan), variant))
 
 
 def _count_cases(run: Run, variant: str) -> int:
@@ -172,20 +92,14 @@ def _validate(job: Job) -> Validation:
 
 
 def _need_gates(run: Run, variant: str) -> list[Need]:
-    """A control has no gate of its own: it repeats a variant that has one."""
     plan = run.need(VariantPlan, variant)
-    own = [] if plan.kind is Kind.CONTROL else [variant]
-    return [(VariantPlan, variant), *((Validation, name) for name in (*own, *plan.ancestors))]
+    return [(VariantPlan, variant), *((Validation, name) for name in (variant, *plan.ancestors))]
 
 
-def _need_measured(run: Run, variant: str) -> list[Need]:
-    """What is known of the ancestors' times, which says whether they are too slow to be repeated; and what is predicted of it."""
-    plan = run.need(VariantPlan, variant)
-    known = plan.ancestors if plan.kind is Kind.PHASE else ()
-    if plan.kind is Kind.CONTROL:
-        known = tuple(sorted({case.parent for case in plan.cases if case.parent}))
-    predicted = [(Predicted, variant)] if plan.kind is Kind.PHASE else []
-    return [*OF_RUN, *predicted, *((Measurement, name) for name in known)]
+def _need_predicted(run: Run, variant: str) -> list[Need]:
+    """What is predicted of it."""
+    is_phase = run.need(VariantPlan, variant).kind is Kind.PHASE
+    return [*OF_RUN, *([(Predicted, variant)] if is_phase else [])]
 
 
 def _measure(job: Job) -> Measurement:
@@ -199,7 +113,6 @@ def _measure(job: Job) -> Measurement:
         job.plan,
         job.plans(),
         job.given(Validation),
-        job.given(Measurement),
         root=job.layout.root,
         machine=machine.identity,
         commit=job.commit,
@@ -207,6 +120,63 @@ def _measure(job: Job) -> Measurement:
         gpu_memory_bytes=machine.memory_bytes if ahead else 0,
     )
     return msgspec.structs.replace(record, predicted="" if predicted is None else digest(predicted))
+
+
+def _plans(run: Run, names: Iterable[str]) -> list[VariantPlan]:
+    return [run.need(VariantPlan, name) for name in names]
+
+
+def _cast(run: Run, case: str) -> Cast:
+    return cast_headline(run.plan, run.find_all(VariantPlan), case)
+
+
+def _need_cast(run: Run, case: str) -> list[Need]:
+    return [(kind, name) for name in _cast(run, case).members for kind in (VariantPlan, Validation)]
+
+
+def _need_stack(run: Run, case: str) -> list[Need]:
+    """What tells where the stack ends."""
+    cast = _cast(run, case)
+    inner = [name for name in cast.stack if name not in cast.members]
+    known = [(kind, name) for name in inner for kind in (VariantPlan, Validation)]
+    return [*OF_RUN, *known, *((Measurement, name) for name in cast.stack)]
+
+
+def _headline(job: Job) -> HeadlineMeasurement:
+    from phasewise.measure import measure_headline
+
+    machine = job.run.machine
+    return measure_headline(
+        _cast(job.run, job.subject), job.subject, job.given(VariantPlan), job.given(Validation), job.given(Measurement),
+        root=job.layout.root, machine=machine.identity, commit=job.commit,
+        gpu_memory_bytes=machine.memory_bytes if machine.kind == "cuda" else 0,
+    )  # fmt: skip
+
+
+def _need_end(run: Run, case: str) -> list[Need]:
+    top = _cast(run, case).stack[0]
+    return [(kind, top) for kind in (VariantPlan, Validation)]
+
+
+def _need_case(run: Run, case: str) -> list[Need]:
+    """What tells where the stack ends, and what the case has taken so far."""
+    stack = _cast(run, case).stack
+    known = [(kind, name) for name in stack[1:] for kind in (VariantPlan, Validation)]
+    return [*OF_RUN, *known, *((Measurement, name) for name in stack), (HeadlineMeasurement, case)]
+
+
+def _control(job: Job) -> ControlMeasurement:
+    from phasewise.measure import measure_control
+    from phasewise.measure.control import sum_seconds
+
+    machine, case, measured = job.run.machine, job.subject, job.given(Measurement)
+    headlines = [record.measured for record in job.given(HeadlineMeasurement).values()]
+    return measure_control(
+        _cast(job.run, case), case, job.given(VariantPlan), job.given(Validation), measured,
+        root=job.layout.root, machine=machine.identity, commit=job.commit,
+        others_s=sum_seconds([*(find_case(record, case) for record in measured.values()), *headlines]),
+        gpu_memory_bytes=machine.memory_bytes if machine.kind == "cuda" else 0,
+    )  # fmt: skip
 
 
 def _need_captures(run: Run, variant: str) -> list[Need]:
@@ -268,18 +238,29 @@ PREPARE = Stage(
 )  # fmt: skip
 VALIDATE = Stage(
     name="validate", about="Hold a variant against the float64 reference: the gate before any timing.", record=Validation,
-    applies=lambda plan: plan.kind is not Kind.CONTROL, needs=_need_yardsticks, after=lambda run, _: OF_RUN, lock="shared",
+    needs=_need_yardsticks, after=lambda run, _: OF_RUN, lock="shared",
     seconds=lambda run, variant: 25.0 * _count_cases(run, variant), make=_validate,
 )  # fmt: skip
 PREDICT = Stage(
     name="predict", about="Say what a phase should gain, from its parent's profile, before it is measured.", record=Predicted,
-    applies=lambda plan: plan.kind is Kind.PHASE, needs=lambda run, variant: [(VariantPlan, variant)], after=_need_parents,
+    applies=lambda run, variant: run.need(VariantPlan, variant).kind is Kind.PHASE,
+    needs=lambda run, variant: [(VariantPlan, variant)], after=_need_parents,
     make=_predict,
 )  # fmt: skip
 MEASURE = Stage(
-    name="measure", about="Time a variant beside its parent and the baseline, in interleaved rounds of paired processes.",
-    record=Measurement, needs=_need_gates, after=_need_measured, lock="alone",
+    name="measure", about="Time a variant beside its parent, in interleaved rounds of paired processes.",
+    record=Measurement, applies=_has_own_rounds, needs=_need_gates, after=_need_predicted, lock="alone",
     seconds=lambda run, variant: run.need(VariantPlan, variant).budget.seconds * _count_cases(run, variant) / 2, make=_measure,
+)  # fmt: skip
+HEADLINE = Stage(
+    name="headline", about="Time the baseline, the end of the stack and its peers in the same rounds.",
+    record=HeadlineMeasurement, of="case", needs=_need_cast, after=_need_stack, lock="alone",
+    seconds=lambda run, case: sum(plan.budget.seconds for plan in _plans(run, _cast(run, case).members)) / 2, make=_headline,
+)  # fmt: skip
+CONTROL = Stage(
+    name="control", about="Time the end of the stack beside itself.",
+    record=ControlMeasurement, of="case", needs=_need_end, after=_need_case, lock="alone",
+    seconds=lambda run, case: run.need(VariantPlan, run.plan.stack[case]).budget.seconds / 2, make=_control,
 )  # fmt: skip
 PROFILE = Stage(
     name="profile", about="Capture where the time of a step goes; the captures go to profiles/captures.", record=Profile,
@@ -288,7 +269,7 @@ PROFILE = Stage(
 )  # fmt: skip
 EXPORT = Stage(
     name="export", about="Write a variant as torch.export, AOTInductor, ONNX and TensorRT; reload, compare and time each.",
-    record=Export, applies=lambda plan: bool(plan.exporters), needs=_need_captures, after=lambda run, _: OF_RUN, lock="alone",
+    record=Export, applies=lambda run, variant: bool(run[variant].full_plan.exporters), needs=_need_captures, after=lambda run, _: OF_RUN, lock="alone",
     seconds=lambda run, variant: 120.0 * _count_cases(run, variant), make=_export,
 )  # fmt: skip
 ANALYSE = Stage(
@@ -296,4 +277,6 @@ ANALYSE = Stage(
     applies=_is_step, needs=_need_own, make=_analyse,
 )  # fmt: skip
 # in the order in which a variant goes through them
-STAGES = {stage.name: stage for stage in (PREPARE, VALIDATE, PREDICT, MEASURE, PROFILE, EXPORT, ANALYSE)}
+STAGES = {
+    stage.name: stage for stage in (PREPARE, VALIDATE, PREDICT, MEASURE, HEADLINE, CONTROL, PROFILE, EXPORT, ANALYSE)
+}

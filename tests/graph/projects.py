@@ -64,7 +64,7 @@ class Project:
         return self.call(*snakemake(self.folder), *arguments, check=check, **environment)
 
     def jobs(self, *arguments: str) -> set[str]:
-        """The jobs that a run would start now: rule and variant, or the rule alone."""
+        """The jobs that a run would start now: rule and variant or case, or the rule alone."""
         return list_jobs(self.run("-n", *arguments).stdout)
 
     def records(self, workload: str, variant: str = "") -> Path:
@@ -151,13 +151,13 @@ def surroundings(folder: Path, changes: Mapping[str, str] | None = None) -> dict
 
 
 def list_jobs(text: str) -> set[str]:
-    """`validate 01-a`, `report`, ... of what a dry run prints."""
+    """`validate 01-a`, `headline rows`, `report`, ... of what a dry run prints."""
     found = set()
     for block in re.split(r"\n\[|\n\n", text):
         rule = re.search(r"^\s*(?:local)?(?:rule|checkpoint) (\w+):", block, re.MULTILINE)
-        variant = re.search(r"wildcards: .*variant=([\w-]+)", block)
+        subject = re.search(r"wildcards: .*(?:variant|case)=([\w-]+)", block)
         if rule and rule[1] != "all":
-            found.add(f"{rule[1]} {variant[1]}" if variant else rule[1])
+            found.add(f"{rule[1]} {subject[1]}" if subject else rule[1])
     return found
 
 

@@ -39,10 +39,14 @@ def read_shape(tmp_path_factory, lender):
 
         project = share(tmp_path_factory, f"contract-{kind}", make)
         for row in project.read(name, "", "plan")["variants"]:
-            wanted = {"plan", "capture.plan", "measure"} | (set() if row["kind"] == "aa" else {"validate"})
+            # the headline has the rounds of a peer
+            wanted = {"plan", "capture.plan", "validate"} | ({"measure"} if row["kind"] != "peer" else set())
             wanted |= {"profile", "analyse"} if row["kind"] in ("baseline", "phase") else set()
             found = {path.name.removesuffix(".json") for path in project.records(name, row["variant"]).glob("*.json")}
             assert wanted <= found, row["variant"]
+        for case in project.read(name, "", "plan")["cases"]:
+            assert {"rounds", "skipped"} <= project.read(name, "", f"headline.{case}")["measured"].keys()
+            assert {"rounds", "skipped"} <= project.read(name, "", f"control.{case}")["measured"].keys()
         assert not unreadable(project.folder.rglob("*.json"))
         jsonschema.validate(project.summary(name), SUMMARY)
         assert "Traceback" not in project.page(name)
@@ -57,7 +61,6 @@ def gates(project, name):
     return {
         (row["variant"], case["case"]): case["outcome"]
         for row in story["variants"]
-        if row["kind"] != "aa"
         for case in project.read(name, row["variant"], "validate")["cases"]
     }
 
@@ -124,9 +127,15 @@ def test_shape_two_cases(read_shape):
         "rows": "01-vectorised",
         "scale": "02-inplace",
     }
-    # the control repeats the last kept variant of each case
-    twins = {case["case"]: case["parent"] for case in project.read("two_cases", "aa", "plan")["cases"]}
-    assert twins == {"rows": "01-vectorised", "scale": "02-inplace"}
+    for case, end in (("rows", "01-vectorised"), ("scale", "02-inplace")):
+        headline, control = (
+            project.read("two_cases", "", f"{name}.{case}")["measured"] for name in ("headline", "control")
+        )
+        assert [(arm["arm"], arm["variant"]) for arm in headline["arms"]] == [
+            ("baseline", "00-baseline"),
+            ("variant", end),
+        ]
+        assert [(arm["arm"], arm["variant"]) for arm in control["arms"]] == [("twin", end), ("variant", end)]
 
 
 def test_shape_alternatives(read_shape):
@@ -189,10 +198,9 @@ def test_shape_slow(read_shape):
     base = project.case("slow", "00-baseline", "measure", "rows")
     assert base["stopped"] == "scale"
     assert [point["items"] for point in base["scale"]] == [2000, 4000] and not base["rounds"]
-    # a phase is compared with a phase at the real shape, and a baseline is no control there
+    # a phase is compared with a phase at the real shape, where nothing stands beside the end of the stack
     assert steps_of(project, "slow", "02-squared") == {"parent", "variant"}
-    control = project.case("slow", "aa-baseline", "measure", "rows")
-    assert control["skipped"]["reason"] == "over-budget" and not control["arms"]
+    assert project.read("slow", "", "headline.rows")["measured"]["skipped"]["reason"] == "no-valid-parent"
     row = phase_row(project.summary("slow"), "vectorised")
     assert (row["status"], row["reason"]) == ("INCONCLUSIVE", "smaller-shapes")
     assert row["speedup_baseline"] is None and row["time_s"] > 0

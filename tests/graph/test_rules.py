@@ -62,9 +62,8 @@ def test_it_plans_the_whole_graph_however_it_is_called(planned, cores):
     done = planned.run("-n", *cores)
     assert f"workflow specific profile {REPOSITORY / 'profiles/default'}" in done.stderr
     jobs = list_jobs(done.stdout)
-    assert {"machine", "prepare", "validate 00-baseline", "measure 01-columns", "measure aa", "index"} <= jobs
-    # a control repeats a variant that has a gate of its own
-    assert "validate aa" not in jobs
+    assert {"machine", "prepare", "validate 00-baseline", "measure 01-columns", "index"} <= jobs
+    assert {"headline points", "control points"} <= jobs
 
 
 def test_the_profile_of_a_gpu_box_plans_the_same_jobs(planned):
@@ -98,7 +97,7 @@ def test_beside_a_gpu_gates_share_it_and_come_before_what_is_timed(tmp_path):
     gates = [block for block in blocks if block.startswith("validate")]
     assert len(gates) >= 2
     assert all("threads: 2" in block and "gpu=" not in block for block in gates)
-    timed = [block for block in blocks if block.startswith("measure")]
+    timed = [block for block in blocks if block.startswith(("measure", "headline", "control"))]
     assert timed and all("threads: 16" in block and "gpu=1" in block for block in timed)
     # three side by side, and none beside what is timed
     profiles = [block for block in blocks if block.startswith("profile")]
@@ -125,7 +124,7 @@ def test_in_a_pool_what_is_timed_has_one_slot_and_the_first_run_goes_first(tmp_p
     put_on_record(project, "h200")
     done = project.run("-n", "--cores", "16", "--resources", "gpu=4", "--", PHASEWISE_MACHINE="h200")
     blocks = done.stdout.split("\nrule ")
-    timed = [block for block in blocks if block.startswith(("measure", "export"))]
+    timed = [block for block in blocks if block.startswith(("measure", "headline", "control", "export"))]
     assert timed and all("threads: 4" in block and "gpu=1" in block for block in timed)
     profiles = [block for block in blocks if block.startswith("profile")]
     assert profiles and not any("threads:" in block or "gpu=1" in block for block in profiles)

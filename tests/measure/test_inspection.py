@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from fakes import Clock, entrant, plan_fakes, tools
 from msgspec.structs import replace as change
 
 from phasewise.measure.sampler import sample_case
+from phasewise.model.ratios import stop_rules
 from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
 from phasewise.records.validate import Outcome, TensorError
@@ -71,7 +72,10 @@ class FakeJudge:
 def run(judge: FakeJudge, **fake: Any) -> CaseMeasurement:
     clock = Clock()
     arms = [entrant(clock, "parent", step_s=2e-3, **fake), entrant(clock, "variant", **fake)]
-    return sample_case("case", plan_fakes(*arms), PAIR, change(BUDGET, max_sets=3), tools(clock), judge=judge)
+    budget = change(BUDGET, max_sets=3)
+    # no clear effect ends it early
+    stop = replace(stop_rules(budget), clear=())
+    return sample_case("case", plan_fakes(*arms), PAIR, budget, tools(clock), stop=stop, judge=judge)
 
 
 def count_in_sets(case: CaseMeasurement) -> Counter[tuple[str, int]]:

@@ -57,7 +57,7 @@ def measure(folder: Path, plan: VariantPlan, *others: VariantPlan, gpu_memory_by
     plans = {item.variant: item for item in (plan, *others)}
     gates = {name: gate(name) for name in plans}
     rest = {"root": folder, "machine": "m", "commit": "c", "progress": Silent()}
-    return measure_variant(plan, plans, gates, {}, gpu_memory_bytes=gpu_memory_bytes, **rest)  # type: ignore[arg-type]
+    return measure_variant(plan, plans, gates, gpu_memory_bytes=gpu_memory_bytes, **rest)  # type: ignore[arg-type]
 
 
 def child_of(parent: VariantPlan, mode: str) -> VariantPlan:

@@ -37,7 +37,6 @@ def test_kept_phases_stack_and_others_stand_beside_their_parent():
     assert switches(found, "02-y") == {"a": 1, "b": 1, "c": 0}
     assert switches(found, "03-z") == {"a": 1, "b": 0, "c": 1}
     assert found["03-z"].places["one"].ancestors == ("01-x", "00-baseline")
-    assert switches(found, "aa") == switches(found, "03-z")
 
 
 def test_onto_builds_on_the_named_phase():
@@ -84,12 +83,11 @@ def test_a_peer_stands_beside_the_phase_that_it_names_or_what_is_left_of_it():
     assert found["peer-jax"].places["one"].parent == "03-z"
 
 
-def test_peers_and_controls_stand_beside_the_top_of_the_stack():
+def test_peers_stand_beside_the_top_of_the_stack():
     found = stack(workload(Phase("x", {"a": 1}), peers=(Peer("numpy", cases=("two",)),)))
     assert found["peer-numpy"].places["two"].parent == "01-x"
     assert set(found["peer-numpy"].places) == {"two"}
-    assert found["aa-baseline"].places["one"].parent == "00-baseline"
 
 
-def test_a_workload_without_phases_has_one_control():
-    assert list(stack(workload())) == ["00-baseline", "aa"]
+def test_a_workload_without_phases_has_its_baseline_alone():
+    assert list(stack(workload())) == ["00-baseline"]

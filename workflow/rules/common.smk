@@ -68,3 +68,4 @@ wildcard_constraints:
     workload="[a-z][a-z0-9_]*",
     run="(tiny|small|full)-[a-z0-9]+",
     variant="[a-z0-9][a-z0-9-]*",
+    case="[a-z0-9][a-z0-9-]*",

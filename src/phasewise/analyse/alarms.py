@@ -102,7 +102,8 @@ def _holes(run: Run) -> Iterable[str]:
         if row.skip:
             continue
         missing = [] if row.kind is Kind.CONTROL or run[row.variant].validation is not None else ["validation"]
-        if not row.untimed and run[row.variant].measure is None:
+        timed = run[row.variant].measure is not None or any(run[row.variant].measured(case) for case in row.cases)
+        if not row.untimed and not timed:
             missing.append("measurement")
         if missing:
             yield f"{row.variant}: no {' and no '.join(missing)} record; run the graph again, or phasewise retry."

@@ -23,6 +23,8 @@ def over_baseline(
 ) -> OverBaseline | None:
     """The speed-up over the baseline; None where a link is missing, could not run, or is on another machine.
 
+    It is a product of ratios only where no headline has the baseline.
+
     `verdicts`: those of the gate; a link through a variant that may not tell its speed does not count.
     """
     links: list[Comparison] = []
@@ -40,6 +42,8 @@ def over_baseline(
         found = estimates.comparisons.get((case, variant))
         if direct is None and found is not None and found.against == run.baseline:
             direct = found
+        if direct is None and case in estimates.headlines:
+            return None
         if direct is not None:
             links.append(direct)
             return OverBaseline(comparison=chain(links), chained=len(links) > 1)

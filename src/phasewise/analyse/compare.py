@@ -15,9 +15,10 @@ from phasewise.model.ratios import (
     kept_rounds,
     paired_log_ratios,
     stop_rules,
+    take_pair,
 )
 from phasewise.records.base import Interval
-from phasewise.records.measure import Arm, CaseMeasurement, Measurement
+from phasewise.records.measure import Arm, CaseMeasurement
 from phasewise.records.plan import Kind
 from phasewise.run import Run
 from phasewise.stats import (
@@ -61,42 +62,74 @@ class Estimates:
     """All that the statistics say about a run."""
 
     comparisons: Mapping[Key, Comparison]
-    # the same rounds against the baseline, where it ran in them
+    # against the baseline in the same rounds, of the headline or of the variant itself
     over_baseline: Mapping[Key, Comparison]
-    # seconds a step, as an estimate on the log scale
+    # by case and variant: beside itself
+    controls: Mapping[Key, Comparison]
+    # seconds a step, as an estimate on the log scale; of the headline where it has the variant
     times: Mapping[Key, RatioEstimate]
+    # cases whose headline has the baseline: nothing needs to be chained there
+    headlines: frozenset[str]
 
 
 def estimate_all(run: Run) -> Estimates:
     """Estimate ratios and times of all measurements that were made on this machine."""
+    headlines = {case: found for case in run.plan.cases if (found := run.headline(case)) is not None}
     measured = {
-        (case.case, variant): case
-        for variant, record in run.find_all(Measurement).items()
-        for case in record.cases
-        if run[variant].is_here and case.rounds
+        (case, row.variant): found
+        for row in run.plan.variants
+        for case in run.plan.cases
+        if row.kind is not Kind.CONTROL and run[row.variant].is_here and (found := _find_rounds(run, row.variant, case))
     }
-    pairs = {
-        key: pair for key, case in measured.items() if (pair := _pair(case, "parent", "twin", "baseline")) is not None
-    }
-    levels = [measure_level(sets) for _, sets in pairs.values()]
-    times = {key: step_logs(case, "variant") for key, case in measured.items()}
-    times = {key: sets for key, sets in times.items() if sets}
-    time_levels = [measure_level(sets) for sets in times.values()]
+    controls = _find_controls(run)
     rules = {key: _rules(run, key[1], case) for key, case in measured.items()}
-    timed = {key: case for key, case in measured.items() if run.rows[key[1]].kind is not Kind.CONTROL}
-    beside = {key: pair for key, case in timed.items() if (pair := _pair(case, "baseline")) is not None}
-    comparisons, over_baseline = (
-        {key: _compare(measured[key], arm, sets, levels, rules[key]) for key, (arm, sets) in of.items()}
-        for of in (pairs, beside)
-    )
+    pairs = {key: pair for key, case in measured.items() if (pair := _pair(case, "parent", "baseline")) is not None}
+    beside = {key: pair for key, case in measured.items() if (pair := _pair(case, "baseline")) is not None}
+    twins = {key: pair for key, case in controls.items() if (pair := _pair(case, "parent", "twin")) is not None}
+    firsts = {
+        (case, arm.variant): view
+        for case, found in headlines.items()
+        for arm in found.arms
+        if run.rows[arm.variant].kind is not Kind.PEER and (view := take_pair(found, "baseline", arm.arm)) is not None
+    }
+    over = {key: pair for key, case in firsts.items() if (pair := _pair(case, "parent")) is not None}
+    # one of each headline: the others share its processes
+    apart = {key[0]: pair for key, pair in over.items()}
+    own = [pair for key, pair in pairs.items() if not _is_in(headlines.get(key[0]), key[1])]
+    levels = [measure_level(sets) for _, sets in (*own, *apart.values(), *twins.values())]
+
+    def compare(key: Key, case: CaseMeasurement, pair: tuple[Arm, Sets]) -> Comparison:
+        return _compare(case, *pair, levels, rules.get(key))
+
     return Estimates(
-        comparisons=comparisons,
-        over_baseline=over_baseline,
-        times={
-            key: estimate_ratio(sets, between=learn_between(measure_level(sets), time_levels), rules=rules[key])
-            for key, sets in times.items()
-        },
+        comparisons={key: compare(key, measured[key], pair) for key, pair in pairs.items()},
+        over_baseline={key: compare(key, measured[key], pair) for key, pair in beside.items()}
+        | {key: _compare(firsts[key], *pair, levels, None) for key, pair in over.items()},
+        controls={key: _compare(controls[key], *pair, levels, None) for key, pair in twins.items()},
+        times=_estimate_times(measured, headlines, rules),
+        headlines=frozenset(apart),
     )
+
+
+def _estimate_times(
+    measured: Mapping[Key, CaseMeasurement],
+    headlines: Mapping[str, CaseMeasurement],
+    rules: Mapping[Key, StopRules | None],
+) -> dict[Key, RatioEstimate]:
+    """Times that stand beside a ratio of the headline come from its rounds, where they agree with it."""
+    found = {key: (step_logs(case, "variant"), rules[key]) for key, case in measured.items()}
+    found |= {
+        (case, arm.variant): (step_logs(headline, arm.arm), None)
+        for case, headline in headlines.items()
+        for arm in headline.arms
+        if step_logs(headline, arm.arm)
+    }
+    found = {key: one for key, one in found.items() if one[0]}
+    levels = [measure_level(sets) for sets, _ in found.values()]
+    return {
+        key: estimate_ratio(sets, between=learn_between(measure_level(sets), levels), rules=paid)
+        for key, (sets, paid) in found.items()
+    }
 
 
 def chain(links: Sequence[Comparison]) -> Comparison:
@@ -142,6 +175,30 @@ def to_interval(ratio: RatioEstimate | None) -> Interval | None:
     if ratio is None or not (math.isfinite(ratio.high) and ratio.low > 0.0):
         return None
     return Interval(estimate=ratio.estimate, low=ratio.low, high=ratio.high)
+
+
+def _find_rounds(run: Run, variant: str, case: str) -> CaseMeasurement | None:
+    found = run[variant].measured(case)
+    return found if found is not None and found.rounds else None
+
+
+def _find_controls(run: Run) -> dict[Key, CaseMeasurement]:
+    """By the variant that was timed beside itself; older records hold such pairs as variants of their own."""
+    found: dict[Key, CaseMeasurement] = {}
+    older = [row.variant for row in run.plan.variants if row.kind is Kind.CONTROL and run[row.variant].is_here]
+    for case in run.plan.cases:
+        for control in (*(run[name].measured(case) for name in older), run.control(case)):
+            if control is None or not control.rounds:
+                continue
+            twin = find_arm(control, "twin") or find_arm(control, "parent")
+            if twin is not None:
+                found[case, twin.variant] = control
+    return found
+
+
+def _is_in(headline: CaseMeasurement | None, variant: str) -> bool:
+    """Whether a peer's rounds are those of the headline."""
+    return headline is not None and any(arm.arm == variant for arm in headline.arms)
 
 
 def _rules(run: Run, variant: str, case: CaseMeasurement) -> StopRules | None:

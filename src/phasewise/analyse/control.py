@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
 from phasewise.records.analyse import Control
-from phasewise.records.plan import Kind
 from phasewise.run import Run
 from phasewise.stats import Chances, aa_floor, adjust_chances, decide_status, noise_limit
 
@@ -16,9 +15,7 @@ from phasewise.stats import Chances, aa_floor, adjust_chances, decide_status, no
 def set_limits(run: Run, estimates: Estimates) -> Estimates:
     """The estimates with the noise limit of each comparison, from the controls of its case."""
     controls = {
-        case: [
-            (found.noise, found.ratio) for found in _controls(run, estimates, case).values() if found.noise is not None
-        ]
+        case: [(found.noise, found.ratio) for found in _controls(estimates, case).values() if found.noise is not None]
         for case in run.plan.cases
     }
 
@@ -36,28 +33,22 @@ def set_limits(run: Run, estimates: Estimates) -> Estimates:
 
 
 def tell_controls(run: Run, estimates: Estimates, case: str) -> tuple[Control | None, Control | None]:
-    """The control of the last kept variant and that of the baseline; where the two are one, only the first."""
-    adjusted = _adjust(run, estimates)
-    told = [(name, _tell(found, adjusted[case, name])) for name, found in _controls(run, estimates, case).items()]
-    first = next((control for name, control in told if name == "aa"), None)
-    second = next((control for name, control in told if name != "aa"), None)
-    return first, second
+    """The control of the end of the stack, and that of the baseline where an older record has one beside it."""
+    adjusted = _adjust(estimates)
+    told = {name: _tell(found, adjusted[case, name]) for name, found in _controls(estimates, case).items()}
+    ends = [control for name, control in told.items() if name != run.baseline]
+    controls = [*ends, *(control for name, control in told.items() if name == run.baseline)]
+    return (controls[0] if controls else None), (controls[1] if len(controls) > 1 else None)
 
 
-def _adjust(run: Run, estimates: Estimates) -> dict[Key, Chances]:
+def _adjust(estimates: Estimates) -> dict[Key, Chances]:
     """The controls of a run are one family: many cases must not raise a false alarm more often than one does."""
-    found = {
-        (case, name): control.ratio
-        for case in run.plan.cases
-        for name, control in _controls(run, estimates, case).items()
-    }
+    found = {key: control.ratio for key, control in estimates.controls.items()}
     return dict(zip(found, adjust_chances([list(found.values())])[0], strict=True))
 
 
-def _controls(run: Run, estimates: Estimates, case: str) -> Mapping[str, Comparison]:
-    rows = run.rows_in(case, Kind.CONTROL)
-    found = {row.variant: estimates.comparisons.get((case, row.variant)) for row in rows}
-    return {variant: comparison for variant, comparison in found.items() if comparison is not None}
+def _controls(estimates: Estimates, case: str) -> Mapping[str, Comparison]:
+    return {variant: found for (where, variant), found in estimates.controls.items() if where == case}
 
 
 def _tell(found: Comparison, adjusted: Chances) -> Control:

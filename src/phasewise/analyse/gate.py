@@ -38,14 +38,12 @@ def judge_gate(run: Run, variant: str, case: str) -> Verdict | None:
         return Verdict(status=Status.SKIPPED, reason=Reason.CASE_NOT_CHOSEN, detail=f"it does not apply to {case}")
     if row.skip:
         return Verdict(status=Status.SKIPPED, reason=Reason.NEEDS, detail=row.skip)
-    # controls stand on a variant that has a gate of its own
-    if row.kind is not Kind.CONTROL:
-        verdict = _judge_validation(run[variant].gate(case), row.kind, phase.must if phase else None)
-        if verdict is not None:
-            return verdict
+    verdict = _judge_validation(run[variant].gate(case), row.kind, phase.must if phase else None)
+    if verdict is not None:
+        return verdict
     if row.untimed:
         return Verdict(status=Status.SKIPPED, reason=Reason.NEEDS, detail=row.untimed)
-    return _judge_measurement(run, variant, case)
+    return _judge_measurement(run, variant, case) or _judge_headline(run, variant, case)
 
 
 def judge_failure(failure: Failure) -> Verdict:
@@ -100,3 +98,13 @@ def _judge_measurement(run: Run, variant: str, case: str) -> Verdict | None:
         detail = f"measured on {run.need(Measurement, variant).machine}, this run belongs to {run.machine.identity}"
         return Verdict(status=Status.INCONCLUSIVE, reason=Reason.OTHER_MACHINE, detail=detail)
     return None
+
+
+def _judge_headline(run: Run, variant: str, case: str) -> Verdict | None:
+    """What was wrong in the rounds of the headline is wrong; one that only failed there has its own rounds still."""
+    headline = run.headline(case)
+    arm = next((arm for arm in headline.arms if arm.variant == variant), None) if headline is not None else None
+    if headline is None or arm is None:
+        return None
+    failure = find_refusal(headline, arm.arm) or arm.failure
+    return judge_failure(failure) if failure is not None and failure.reason in REFUSED else None

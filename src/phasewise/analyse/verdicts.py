@@ -32,7 +32,8 @@ STACKED = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
 
 def judge_all(run: Run, estimates: Estimates) -> dict[Key, Verdict]:
     """The verdicts by (case, variant)."""
-    keys = [(case, row.variant) for case in run.plan.cases for row in run.plan.variants]
+    rows = [row for row in run.plan.variants if row.kind is not Kind.CONTROL]
+    keys = [(case, row.variant) for case in run.plan.cases for row in rows]
     gates = {key: _judge_before(run, estimates, key) for key in keys}
     ratios = {
         key: estimates.comparisons[key].ratio for key in keys if gates[key] is None and key in estimates.comparisons

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from phasewise.jobs import Job
 from phasewise.match.verdict import refuse_at_gate
 from phasewise.model.layout import Layout
 from phasewise.plan import PlannedRun
@@ -20,7 +21,7 @@ from phasewise.records.prepare import Prepared
 from phasewise.records.validate import Validation
 from phasewise.records.verdict import Status
 from phasewise.run import Run
-from phasewise.stages import ANALYSE, MEASURE, PROFILE, VALIDATE, Job
+from phasewise.stages import ANALYSE, MEASURE, PROFILE, VALIDATE
 from phasewise.store import read_if_there
 
 # enough to see a tenth, not a hundredth

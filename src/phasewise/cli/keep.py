@@ -12,16 +12,17 @@ import click
 
 from phasewise.cli.budget import DEADLINE, parse_duration
 from phasewise.cli.command_group import run_in_group
-from phasewise.cli.project import load_configuration, project_layout
+from phasewise.cli.project import load_configuration, open_run, project_layout
 from phasewise.environment import POOL, name_gpus
+from phasewise.jobs import Stage
 from phasewise.records.errors import PlanError, UserError
-from phasewise.records.measure import Measurement
+from phasewise.records.measure import HeadlineMeasurement, Measurement
 from phasewise.records.plan import RunPlan
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.records.verdict import Failure, Reason
-from phasewise.run import open_run
-from phasewise.stages import MEASURE, PROFILE, VALIDATE, Stage, list_later
+from phasewise.run import Run
+from phasewise.stages import HEADLINE, MEASURE, PROFILE, VALIDATE, list_later
 from phasewise.workers.lock import parse_gpus
 
 # reasons that may be gone the next time
@@ -115,11 +116,23 @@ def retry(workload: str, run_name: str, everything: bool) -> None:
         for later in list_later(stage, records, variant):
             records.path(later.record, variant).unlink(missing_ok=True)
         click.echo(f"{variant}: deleted from {stage.name} on ({failure.reason}: {failure.message})")
-    if failed:
+    cases = {case: arms for case in records.plan.cases if (arms := _find_failed(records, case, everything=everything))}
+    for case, arms in cases.items():
+        records.path(HEADLINE.record, case).unlink(missing_ok=True)
+        click.echo(f"{case}: deleted its headline ({', '.join(arms)} failed)")
+    if failed or cases:
         # what was judged from them
         for name in ("analyse", "ledger", "summary"):
             records.path(RunPlan).with_name(f"{name}.json").unlink(missing_ok=True)
-    click.echo(f"{len(failed)} variants will be run again" if failed else "nothing failed")
+    told = [f"{len(found)} {what}" for found, what in ((failed, "variants"), (cases, "headlines")) if found]
+    click.echo(f"{' and '.join(told)} will be run again" if told else "nothing failed")
+
+
+def _find_failed(records: Run, case: str, *, everything: bool) -> list[str]:
+    """The arms of a headline that failed for a reason that may be gone."""
+    headline = records.find(HeadlineMeasurement, case)
+    failures = {} if headline is None else {arm.variant: arm.failure for arm in headline.measured.arms}
+    return [name for name, failure in failures.items() if failure and (everything or failure.reason in RETRIED)]
 
 
 def _gates_failed(found: Mapping[str, Validation]) -> Iterator[tuple[str, Failure]]:

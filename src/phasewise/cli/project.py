@@ -6,6 +6,9 @@ from pathlib import Path
 
 from phasewise.model.configuration import CONFIG, SCHEMA, Configuration, read_configuration
 from phasewise.model.layout import Layout
+from phasewise.records.errors import PlanError
+from phasewise.records.plan import RunPlan
+from phasewise.run import Run
 
 
 def project_layout() -> Layout:
@@ -22,3 +25,19 @@ def find_schema(root: Path) -> Path:
 def load_configuration(layout: Layout) -> Configuration:
     """Configuration of the project; raises PlanError."""
     return read_configuration(layout.root / CONFIG, find_schema(layout.root))
+
+
+def open_run(layout: Layout, workload: str, name: str) -> Run:
+    """The run on disk.
+
+    Raises:
+        PlanError: nothing of that name has been planned; says what has.
+    """
+    run = Run(workload, name, layout=layout)
+    if not run.path(RunPlan).is_file():
+        folder = layout.root / "profiles" / "records"
+        known = sorted(str(path.parent.relative_to(folder)) for path in folder.glob("*/*/plan.json"))
+        raise PlanError(
+            f"{workload}/{name}: no such run is planned; choose among {', '.join(known) or 'none'}, or call `phasewise plan`"
+        )
+    return run

@@ -10,25 +10,25 @@ from pathlib import Path
 import click
 
 from phasewise.cli.budget import must_fit
-from phasewise.cli.project import load_configuration, project_layout
+from phasewise.cli.project import load_configuration, open_run, project_layout
 from phasewise.environment import detect
+from phasewise.jobs import Job, Stage
 from phasewise.records.analyse import Analysis, Ledger
 from phasewise.records.base import Record
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.export import Export
-from phasewise.records.measure import Measurement
+from phasewise.records.measure import ControlMeasurement, HeadlineMeasurement, Measurement
 from phasewise.records.plan import PreparePlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
-from phasewise.run import open_run
-from phasewise.stages import ANALYSE, PREPARE, Job, Stage
+from phasewise.stages import ANALYSE, PREPARE
 from phasewise.store import write, write_bytes, write_if_changed
 from phasewise.workers.lock import lock_machine
 
 
 def make_command(stage: Stage) -> click.Command:
-    """The subcommand of a stage that has a record for each variant or case."""
+    """The subcommand of a stage that has a record for each variant, or each case."""
     params: list[click.Parameter] = [click.Argument([name]) for name in ("workload", "run", "subject")]
     params[-1].metavar = stage.of.upper()
     return click.Command(stage.name, params=params, callback=partial(run_stage, stage), help=stage.about)
@@ -50,7 +50,7 @@ def run_stage(stage: Stage, workload: str, run: str, subject: str = "") -> None:
         must_fit(f"{stage.name} {subject or workload}", stage.seconds(records, subject))
     job = Job(stage=stage, run=records, subject=subject, layout=layout)
     alone = stage.lock == "alone"
-    with lock_machine(records.plan.device, ranks=job.plan.ranks) if alone else contextlib.nullcontext():
+    with lock_machine(records.plan.device, ranks=job.ranks) if alone else contextlib.nullcontext():
         record = stage.make(job)
     write(record, records.path(stage.record, subject))
     for line in describe_record(record):
@@ -81,6 +81,9 @@ def describe_record(record: Record) -> Iterable[str]:
         case Measurement():
             for one in record.cases:
                 yield f"{one.case}: {len(one.rounds)} rounds, {one.stopped or (one.skipped and one.skipped.message)}"
+        case HeadlineMeasurement() | ControlMeasurement():
+            one = record.measured
+            yield f"{len(one.rounds)} rounds, {one.stopped or (one.skipped and one.skipped.message)}"
         case Export():
             yield from (f"{one.case} {one.target}: {one.status} {one.reason}" for one in record.results)
 

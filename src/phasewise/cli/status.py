@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from phasewise.cli.project import project_layout
+from phasewise.cli.project import open_run, project_layout
 from phasewise.model.freshness import judge_run
 from phasewise.records.plan import RunPlan
-from phasewise.run import open_run
 from phasewise.store import read
 
 

@@ -24,8 +24,8 @@ class Entrant:
     ranks: int = 1
     # steps are timed one by one, with the cache flushed before each
     cold: bool = False
-    # left out of the rounds if a step takes longer than the budget's `slow_step_s`
-    spare_if_slow: bool = False
+    # one block a set, and a minute in all, where a step takes long
+    once_if_slow: bool = False
     # percentiles of single steps, placing
     singles: bool = False
     energy: bool = False

@@ -64,7 +64,8 @@ def inspect_block(sampling: Sampling, arm: str, step: int) -> None:
     judge = _find_judge(sampling, arm)
     if judge is None or _is_stateful(sampling, judge, arm):
         return
-    if DRAW.random() * max(sampling.budget.min_rounds, LEAST) < LEAST:
+    expected = 1 if sampling.is_rare(arm) else max(sampling.budget.min_rounds, LEAST)
+    if DRAW.random() * expected < LEAST:
         _inspect(sampling, judge, arm, step % judge.steps)
 
 

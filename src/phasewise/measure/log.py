@@ -36,24 +36,28 @@ class ArmLog:
     files: set[str] = field(default_factory=set)
     # of the newest process
     warmed: Warmed | None = None
-    # too slow to take part in the rounds
-    spared: bool = False
+    # that it has stepped, timed or not
+    stepping_s: float = 0.0
+    # so long that it takes no further part
+    is_spent: bool = False
 
     @property
     def takes_part(self) -> bool:
-        return self.failure is None and not self.spared
+        return self.failure is None and not self.is_spent
 
     def note_opened(self, opened: dict[str, Any]) -> None:
         """Keep what opening a process took and gave."""
         self.items, self.version, self.stateful = opened["items"], opened["version"], opened["stateful"]
         self.build_s.append(opened["build_s"])
         self.first_step_s.append(opened["first_step_s"])
+        self.stepping_s += opened["first_step_s"]
         if self.idle_power_w is None:
             self.idle_power_w = opened["idle_power_w"]
 
     def note_warmed(self, warmed: Warmed) -> None:
         self.warmed = warmed
         self.warmup_steps.append(warmed.warmup_steps)
+        self.stepping_s += (warmed.warmup_steps - 1) * warmed.step_s
 
     def note_memory(self, used: int, kind: str) -> None:
         self.peak_bytes, self.memory_kind = max(used, self.peak_bytes or 0), kind

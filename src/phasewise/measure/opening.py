@@ -15,11 +15,11 @@ from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.warmup import warm_up
 
 
-def open_set(sampling: Sampling) -> None:
+def open_set(sampling: Sampling, sure_sets: int) -> None:
     """Start a fresh process for each arm, build them, and warm up one after the other.
 
-    Where all fit on the device, the processes of the sets to come build beside those of the first: to build takes longer
-    than to time.
+    With it those of the others of `sure_sets` sets import. Where all fit on the device, they build beside those of the first,
+    too: to build takes longer than to time.
 
     Raises:
         NotTogether: one that comes after others runs out of memory; all are closed.
@@ -31,8 +31,7 @@ def open_set(sampling: Sampling) -> None:
     sampling.rng.shuffle(arms)
     for arm in arms:
         # imports of all overlap; nothing is timed now
-        number = sampling.process_set
-        sampling.processes.start(arm, number, sampling.budget.min_sets - number)
+        sampling.processes.start(arm, sampling.process_set, sure_sets - sampling.process_set)
     built: list[str] = []
     for group in _group(sampling, arms):
         others = sampling.ahead or any(arm in sampling.drivers for arm in built) or len(group) > 1
@@ -49,12 +48,10 @@ def open_set(sampling: Sampling) -> None:
 
 
 def _group(sampling: Sampling, arms: Sequence[str]) -> list[list[str]]:
-    """Who builds beside whom: one that may be spared first, for it may make room; one whose build is on record last, alone."""
-    entrants = {arm: sampling.logs[arm].entrant for arm in arms}
+    """Who builds beside whom: one whose build is on record last, alone."""
     last = [arm for arm in arms if _is_recorded(sampling, [arm])]
-    first = [arm for arm in arms if entrants[arm].spare_if_slow and arm not in last]
-    beside = [arm for arm in arms if arm not in (*first, *last)]
-    return [group for group in (*([arm] for arm in first), beside, *([arm] for arm in last)) if group]
+    beside = [arm for arm in arms if arm not in last]
+    return [group for group in (beside, *([arm] for arm in last)) if group]
 
 
 def _is_recorded(sampling: Sampling, arms: Sequence[str]) -> bool:
@@ -63,7 +60,7 @@ def _is_recorded(sampling: Sampling, arms: Sequence[str]) -> bool:
 
 
 def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, ahead: bool = False) -> None:
-    """Build `arms` side by side, then warm up one after the other; one that fails or is spared takes no part in the rounds.
+    """Build `arms` side by side, then warm up one after the other; one that fails takes no part in the rounds.
 
     With `ahead`, the processes of the sets to come build beside them. Raises NotTogether as `open_set` does.
     """
@@ -88,8 +85,12 @@ def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, 
 
 
 def is_slow(sampling: Sampling) -> bool:
-    """Whether an arm is so slow that the amount of rounds is fixed."""
-    return any(arm.step_s > sampling.budget.slow_step_s for arm in sampling.warmed)
+    """Whether an arm is so slow that the amount of rounds is fixed; one that takes part once a set does not hold up the others."""
+    return any(
+        log.warmed.step_s > sampling.budget.slow_step_s
+        for arm, log in sampling.logs.items()
+        if log.takes_part and log.warmed is not None and not sampling.is_rare(arm)
+    )
 
 
 def _open(driver: ArmProcesses, *, beside: int) -> dict[str, Any] | Failure:
@@ -108,6 +109,3 @@ def _warm_up(sampling: Sampling, arm: str, *, with_others: bool) -> None:
         take_failure(sampling, arm, died.failure, with_others=with_others)
         return
     log.note_warmed(warmed)
-    if log.entrant.spare_if_slow and warmed.step_s > budget.slow_step_s:
-        log.spared = True
-        sampling.processes.leave([arm])

@@ -19,20 +19,23 @@ SINGLES = (5, 200)
 PLACINGS = 10
 PARENT = "parent"
 ALONE_BLOCKS = 5
+# that a rare arm may step in all
+RARE_S = 60.0
 # an energy window is planned a little long, since the step time is an estimate
 WINDOW_MARGIN = 1.1
 
 
 def run_round(sampling: Sampling) -> None:
-    """One block of every arm in shuffled order, every second round in the reverse of the one before.
+    """One block of every arm in shuffled order, every second round in the reverse of the one before; a rare arm is in the first.
 
     Raises:
         NotTogether: an arm ran out of memory beside others; all are closed, and the round is lost.
     """
     refresh_ring(sampling)
-    order = [arm for arm in reversed(sampling.order) if arm in sampling.drivers]
-    if len(sampling.rounds) % 2 == 0 or set(order) != set(sampling.drivers):
-        order = list(sampling.drivers)
+    arms = [arm for arm in sampling.drivers if not (sampling.is_rare(arm) and _has_block(sampling, arm))]
+    order = [arm for arm in reversed(sampling.order) if arm in arms]
+    if len(sampling.rounds) % 2 == 0 or set(order) != set(arms):
+        order = arms
         sampling.rng.shuffle(order)
     sampling.order = order
     samples = [sample for arm in order if (sample := run_block(sampling, arm)) is not None]
@@ -51,6 +54,7 @@ def run_block(sampling: Sampling, arm: str) -> Sample | None:
     except ProcessFailed as died:
         take_failure(sampling, arm, died.failure, with_others=sampling.ahead or len(sampling.drivers) > 1)
         return None
+    sampling.logs[arm].stepping_s += block["wall_s"]
     return Sample(arm=arm, **block)
 
 
@@ -90,17 +94,30 @@ def ask_the_rest(sampling: Sampling, arm: str) -> None:
         sampling.fail(arm, died.failure)
 
 
-def close_set(sampling: Sampling) -> None:
-    """Ask every arm for the rest, then end the processes."""
+def ask_all(sampling: Sampling) -> None:
+    """Ask every arm for the rest."""
     for arm in list(sampling.drivers):
         ask_the_rest(sampling, arm)
+
+
+def end_set(sampling: Sampling) -> None:
+    """End the processes; a rare arm that one more set would take over its time is out."""
     sampling.processes.close()
+    for arm in sampling.taking_part:
+        log = sampling.logs[arm]
+        if sampling.is_rare(arm) and log.stepping_s * (1 + 1 / len(log.build_s)) > RARE_S:
+            log.is_spent = True
+            sampling.processes.leave([arm])
 
 
-def close_last(sampling: Sampling) -> None:
-    """As `close_set`, and the parent takes its last blocks when no process of any other arm is left."""
-    for arm in list(sampling.drivers):
-        ask_the_rest(sampling, arm)
+def _has_block(sampling: Sampling, arm: str) -> bool:
+    """Whether it was timed in this set."""
+    here = (taken for taken in sampling.rounds if taken.process_set == sampling.process_set)
+    return any(sample.arm == arm for taken in here for sample in taken.samples)
+
+
+def end_last(sampling: Sampling) -> None:
+    """As `end_set`, and the parent takes its last blocks when no process of any other arm is left."""
     sampling.processes.leave(arm for arm in sampling.logs if arm != PARENT)
     if PARENT in sampling.drivers:
         _time_alone(sampling)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,12 +12,22 @@ from phasewise.judge.case import Judge
 from phasewise.measure.drops import mark_drops
 from phasewise.measure.opening import is_slow, open_set, prepare_arms
 from phasewise.measure.processes import Processes
-from phasewise.measure.rounds import add_round, ask_the_rest, close_last, close_set, run_block, run_round
+from phasewise.measure.rounds import add_round, ask_all, ask_the_rest, end_last, end_set, run_block, run_round
 from phasewise.measure.sampling import NotTogether, Sampling, Tools, begin_sampling
 from phasewise.model.ratios import ALONE, SLOW, paired_log_ratios, stop_rules
+from phasewise.model.refusals import find_refusal
 from phasewise.records.measure import CaseMeasurement, Sample
 from phasewise.records.plan import Budget
-from phasewise.stats import Continue, RatioEstimate, Stop, StopRules, decide_next, estimate_ratio
+from phasewise.stats import (
+    Continue,
+    RatioEstimate,
+    Stop,
+    StopRules,
+    count_sure_sets,
+    decide_next,
+    estimate_ratio,
+    nearest_round,
+)
 from phasewise.stats import Progress as Standing
 from phasewise.workers.failure import is_kill
 
@@ -43,11 +54,15 @@ def sample_case(
     budget: Budget,
     tools: Tools,
     *,
+    stop: StopRules | None = None,
     ahead: bool = False,
     judge: Judge | None = None,
     ends_if_killed: bool = False,
 ) -> CaseMeasurement:
-    """Measure the arms of `processes`, and end these, in the same rounds until the ratio of each of `pairs` (slower, faster) is precise.
+    """Measure the arms of `processes`, and end these, in the same rounds until the ratio of each of `pairs` (slower, faster) is precise
+    or clear.
+
+    `stop`: when that is; None = as the budget says.
 
     An arm that fails is out, with its failure on record; the others go on. Without a pair left the rest are timed alone.
     With `ahead`, the processes of all sets fit on the device at once. `judge`, which is open, judges what is timed. `ends_if_killed`: one that was killed ends it for all.
@@ -55,12 +70,13 @@ def sample_case(
     sampling = begin_sampling(case, processes, budget, tools, ahead=ahead, judge=judge, ends_if_killed=ends_if_killed)
     began = tools.now()
     try:
-        stopped = _sample(sampling, pairs)
+        stopped = _sample(sampling, pairs, stop or stop_rules(budget))
     finally:
         sampling.processes.leave(sampling.logs)
     sampling.rounds = list(mark_drops(sampling.rounds))
     seconds = tools.now() - began
-    tools.progress.done(_describe(sampling, _estimate(sampling, pairs, None), f"stopped: {stopped}, {seconds:.0f} s"))
+    estimates = [estimate_ratio(sets) for sets in _pair_rounds(sampling, pairs)]
+    tools.progress.done(_describe(sampling, estimates, f"stopped: {stopped}, {seconds:.0f} s"))
     return msgspec.structs.replace(sampling.snapshot(stopped), seconds=seconds)
 
 
@@ -69,14 +85,15 @@ def was_killed(found: CaseMeasurement) -> bool:
     return any(map(is_kill, (arm.failure for arm in found.arms)))
 
 
-def _sample(sampling: Sampling, pairs: Sequence[Pair]) -> str:
+def _sample(sampling: Sampling, pairs: Sequence[Pair], stop: StopRules) -> str:
     """Sets and rounds; returns why they ended."""
     wanted, fresh = 0, True
     while True:
         if fresh:
-            wanted = _begin_set(sampling, pairs, wanted)
+            wanted = _begin_set(sampling, pairs, stop, wanted)
         if _is_over(sampling, pairs):
-            close_last(sampling)
+            ask_all(sampling)
+            end_last(sampling)
             return "failed"
         set_began, before = sampling.tools.now(), len(sampling.rounds)
         if sampling.together:
@@ -89,25 +106,29 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair]) -> str:
         taken = len(sampling.rounds) - before
         spent = sampling.tools.now() - set_began
         if _is_over(sampling, pairs):
-            close_last(sampling)
+            ask_all(sampling)
+            end_last(sampling)
             return "failed"
-        rules = choose_rules(sampling, pairs)
+        rules = choose_rules(sampling, pairs, stop)
         if not sampling.together:
             sampling.seconds_a_set = spent
         step = _decide(sampling, pairs, rules, spent / taken if taken and sampling.together else 0.0)
-        if isinstance(step, Stop):
-            close_last(sampling)
+        if isinstance(step, Continue) and step.where == "this-set" and sampling.together:
+            wanted, fresh = step.rounds, False
+            continue
+        ask_all(sampling)
+        if isinstance(step, Stop) and not (step.reason == "clear" and _is_suspicious(sampling, rules.stop)):
+            end_last(sampling)
             return rules.fixed or step.reason
-        wanted, fresh = step.rounds, step.where == "fresh-set" or not sampling.together
-        if fresh:
-            close_set(sampling)
+        end_set(sampling)
+        wanted, fresh = rules.stop.least_rounds if isinstance(step, Stop) else step.rounds, True
 
 
-def _begin_set(sampling: Sampling, pairs: Sequence[Pair], wanted: int) -> int:
+def _begin_set(sampling: Sampling, pairs: Sequence[Pair], stop: StopRules, wanted: int) -> int:
     """Open a set, if its arms live together; the rounds to run in it."""
     if sampling.together:
         try:
-            open_set(sampling)
+            open_set(sampling, _count_sure(sampling, pairs, stop))
         except NotTogether:
             sampling.together = False
             sampling.process_set -= 1
@@ -116,7 +137,25 @@ def _begin_set(sampling: Sampling, pairs: Sequence[Pair], wanted: int) -> int:
     first = wanted == 0
     if first:
         sampling.began = sampling.tools.now() - sampling.warming_s
-    return choose_rules(sampling, pairs).stop.least_rounds if first else wanted
+    return choose_rules(sampling, pairs, stop).stop.least_rounds if first else wanted
+
+
+def _is_suspicious(sampling: Sampling, stop: StopRules) -> bool:
+    """Whether the only set shows what refuses a program if a second one shows it too, and there may be one."""
+    return (
+        sampling.process_set == 0
+        and stop.most_sets > 1
+        and any(find_refusal(sampling.snapshot(), arm, least_sets=1) is not None for arm in sampling.taking_part)
+    )
+
+
+def _count_sure(sampling: Sampling, pairs: Sequence[Pair], stop: StopRules) -> int:
+    """Sets that are sure to be measured; of those that are not, nothing is started."""
+    begun = sampling.process_set + 1
+    nearest = min(map(nearest_round, _pair_rounds(sampling, pairs)), default=0.0) if begun else math.inf
+    # those that build beside the first cost little, and nothing tells early of one that is alone
+    is_open = bool(_open_pairs(sampling, pairs)) and not sampling.ahead
+    return count_sure_sets(stop, begun=begun, nearest=nearest) if is_open else stop.least_sets
 
 
 def _run_together(sampling: Sampling, wanted: int) -> bool:
@@ -146,7 +185,7 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
             continue
         assert log.warmed is not None
         slow = log.warmed.step_s > sampling.budget.slow_step_s
-        for _ in range(LEAST_ROUNDS if slow else wanted):
+        for _ in range(1 if sampling.is_rare(arm) else LEAST_ROUNDS if slow else wanted):
             sample = run_block(sampling, arm)
             if sample is None:
                 break
@@ -158,23 +197,23 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
         add_round(sampling, [blocks[arm][number] for arm in arms if number < len(blocks.get(arm, ()))])
 
 
-def choose_rules(sampling: Sampling, pairs: Sequence[Pair]) -> Rules:
-    """The rules of the budget; fixed amounts where an arm is slow, or where nothing is left to compare.
+def choose_rules(sampling: Sampling, pairs: Sequence[Pair], ordinary: StopRules) -> Rules:
+    """The ordinary rules; fixed amounts where an arm is slow, or where nothing is left to compare.
 
     Slow arms too are compared in fresh processes, as far as the budget's seconds go: a loop of launches strays most from one
     process to the next.
     """
     budget = sampling.budget
-    ordinary = stop_rules(budget)
     is_compared = bool(_open_pairs(sampling, pairs))
     if is_slow(sampling):
         a_round = sum(arm.step_s * arm.block_steps for arm in sampling.warmed)
         rounds = max(LEAST_ROUNDS, min(budget.min_rounds, int(sampling.seconds_left / a_round)))
         seconds = budget.seconds + sampling.opening_s - sampling.warming_s
         sets = int(seconds / (sampling.opening_s + rounds * a_round)) if is_compared else 1
-        return Rules(stop=_fixed(rounds, max(1, min(budget.min_sets, sets))), fixed=SLOW)
+        fixed = _fixed(rounds, max(1, min(ordinary.least_sets, sets)))
+        return Rules(stop=replace(fixed, clear=ordinary.clear), fixed=SLOW)
     if not is_compared:
-        return Rules(stop=_fixed(ordinary.least_rounds, budget.min_sets), fixed=ALONE)
+        return Rules(stop=_fixed(ordinary.least_rounds, ordinary.least_sets), fixed=ALONE)
     if not sampling.together:
         # a process that has made room for another can't take more rounds
         return Rules(stop=replace(ordinary, most_rounds=ordinary.least_rounds))
@@ -188,7 +227,8 @@ def _decide(sampling: Sampling, pairs: Sequence[Pair], rules: Rules, seconds_a_r
     # too many were dropped, or one arm could not give more: what there is has to do
     if len(here) >= TRIES * rules.stop.least_rounds or not sampling.together or rules.fixed == SLOW:
         kept = max(kept, rules.stop.least_rounds)
-    estimates = _estimate(sampling, pairs, rules.stop)
+    ratios = _pair_rounds(sampling, pairs)
+    estimates = [estimate_ratio(sets, rules=rules.stop) for sets in ratios]
     sampling.tools.progress.update(_describe(sampling, estimates, f"{sampling.seconds_left:.0f} s left"))
     return decide_next(
         estimates,
@@ -199,15 +239,16 @@ def _decide(sampling: Sampling, pairs: Sequence[Pair], rules: Rules, seconds_a_r
             seconds_left=sampling.seconds_left,
             seconds_a_set=sampling.seconds_a_set,
             seconds_a_round=seconds_a_round,
+            nearest=min(map(nearest_round, ratios), default=0.0),
         ),
     )
 
 
-def _estimate(sampling: Sampling, pairs: Sequence[Pair], rules: StopRules | None) -> list[RatioEstimate]:
-    """The ratio of each pair of which both arms still take part."""
+def _pair_rounds(sampling: Sampling, pairs: Sequence[Pair]) -> list[list[list[float]]]:
+    """The paired log-ratios, by process set, of each pair of which both arms still take part."""
     case = sampling.snapshot()
     ratios = [paired_log_ratios(case, *pair) for pair in _open_pairs(sampling, pairs)]
-    return [estimate_ratio(sets, rules=rules) for sets in ratios if sets]
+    return [sets for sets in ratios if sets]
 
 
 def _open_pairs(sampling: Sampling, pairs: Sequence[Pair]) -> list[Pair]:

@@ -20,6 +20,9 @@ from phasewise.workers.arm import ArmProcesses
 from phasewise.workers.failure import is_kill
 from phasewise.workers.warmup import Warmed
 
+# an arm of a headline whose step takes longer is timed once a set
+RARE_STEP_S = 1.0
+
 
 class Watcher(Protocol):
     """Sees who else uses the machine."""
@@ -91,6 +94,11 @@ class Sampling:
     def warmed(self) -> list[Warmed]:
         """Those that take part, as they were found warm."""
         return [log.warmed for log in self.logs.values() if log.takes_part and log.warmed is not None]
+
+    def is_rare(self, arm: str) -> bool:
+        """Whether it takes part in one round of a set only."""
+        log = self.logs[arm]
+        return log.entrant.once_if_slow and log.warmed is not None and log.warmed.step_s > RARE_STEP_S
 
     @property
     def was_killed(self) -> bool:

@@ -68,6 +68,8 @@ class Stamp(msgspec.Struct):
     """What a record says of how it was made."""
 
     plan: str = ""
+    # of a record that was made of several variants
+    plans: dict[str, str] = {}
     commit: str = ""
     # None: made before records listed what their processes loaded, or by one that died
     loaded: dict[str, str] | None = None

@@ -35,23 +35,23 @@ SHORTENED = 2 / 3
 LEAST_SETS = 2
 
 
-def find_refusal(measured: CaseMeasurement, arm: str = "variant") -> Failure | None:
-    """Why the times of `arm` are not believed; None if they are."""
+def find_refusal(measured: CaseMeasurement, arm: str = "variant", least_sets: int = LEAST_SETS) -> Failure | None:
+    """Why the times of `arm` are not believed; None if they are. Rules that rest on time speak from `least_sets` on."""
     wrong = next((one.wrong for one in measured.inspections if one.arm == arm and one.wrong), "")
     if wrong:
         return Failure(reason=Reason.WRONG_WHEN_TIMED, message=wrong)
     for reason, find in (
-        (Reason.STOPWATCH, find_late_clock(measured, arm)),
+        (Reason.STOPWATCH, find_late_clock(measured, arm, least_sets)),
         (Reason.REMEMBERS, find_memory(measured.refreshes)),
-        (Reason.REMEMBERS, find_repeats(measured, arm)),
-        (Reason.SKIPS_STEPS, find_skipped_steps(measured, arm)),
+        (Reason.REMEMBERS, find_repeats(measured, arm, least_sets)),
+        (Reason.SKIPS_STEPS, find_skipped_steps(measured, arm, least_sets)),
     ):
         if find:
             return Failure(reason=reason, message=find)
     return None
 
 
-def find_late_clock(measured: CaseMeasurement, arm: str) -> str:
+def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
     """A sentence if the arm's clock stays behind the parent's in every set, by more than that of the other arms does.
 
     The way there and back is as long for every arm, on a busy machine too: so the others say what it takes, and how much that varies.
@@ -69,7 +69,7 @@ def find_late_clock(measured: CaseMeasurement, arm: str) -> str:
         is_gross = excess > GROSS_SHARE * median(sample.wall_s for sample in own)
         allowed = max(CLOCK_S, CLOCK_SHARE * block, (GROSS_SPREADS if is_gross else CLOCK_SPREADS) * spread)
         excesses.append((excess, allowed))
-    if len(excesses) < LEAST_SETS or not all(excess > allowed for excess, allowed in excesses):
+    if len(excesses) < least_sets or not all(excess > allowed for excess, allowed in excesses):
         return ""
     excess, allowed = min(excesses)
     return f"a block takes {excess * 1e3:.3g} ms longer than its process says, and {allowed * 1e3:.3g} ms are allowed"
@@ -84,7 +84,7 @@ def find_memory(refreshes: Sequence[Refresh]) -> str:
     )
 
 
-def find_repeats(measured: CaseMeasurement, arm: str) -> str:
+def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
     """A sentence if a step of many costs less than one of a pass over new contents: whoever computes each batch once a block, and repeats
     its result in the rest of the block, is as slow on new contents as on old ones.
 
@@ -105,7 +105,7 @@ def find_repeats(measured: CaseMeasurement, arm: str) -> str:
         allowed = max(steps * own, EXCESS_SHARE * steps * theirs, EXCESS_S)
         low = _lower_bound(excess)
         found.append((low > allowed, steps * own, low))
-    if sum(is_late for is_late, _, _ in found) < LEAST_SETS:
+    if sum(is_late for is_late, _, _ in found) < least_sets:
         return ""
     _, told, low = min(one for one in found if one[0])
     return (
@@ -139,7 +139,7 @@ def _log_ratio(one: float, other: float) -> float:
     return math.log(max(one, 1e-12) / max(other, 1e-12))
 
 
-def find_skipped_steps(measured: CaseMeasurement, arm: str) -> str:
+def find_skipped_steps(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
     """A sentence if a step of a long block takes much less than one of the blocks that are short enough to be judged.
 
     A block of one step has a start and an end to it, so the time of a step is the slope between one and many.
@@ -157,7 +157,7 @@ def find_skipped_steps(measured: CaseMeasurement, arm: str) -> str:
         if slope > 0:
             parts.append(long / slope)
     few = [part for part in parts if part < SHORTENED]
-    if len(few) < LEAST_SETS or len(few) < len(parts):
+    if len(few) < least_sets or len(few) < len(parts):
         return ""
     return f"a step of a long block takes {max(few):.2f} of one of a short block"
 

@@ -13,8 +13,6 @@ from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind
 
 BASELINE = "00-baseline"
-CONTROL = "aa"
-BASELINE_CONTROL = "aa-baseline"
 
 Values = dict[str, Scalar]
 
@@ -59,7 +57,7 @@ def default_switches(workload: Workload) -> Values:
 
 
 def stack_variants(workload: Workload, cases: tuple[str, ...], machine: Machine, ablations: str = "none") -> Stack:
-    """Baseline, phases in order of declaration, ablations, controls and peers, for the chosen `cases`.
+    """Baseline, phases in order of declaration, ablations and peers, for the chosen `cases`.
 
     A phase stands on the last kept one before it that applies to the case, or on `onto`. A phase that this machine can't time
     is not built upon.
@@ -100,7 +98,6 @@ def stack_variants(workload: Workload, cases: tuple[str, ...], machine: Machine,
         if skip is not None or untimed is not None:
             dropped[name] = skip or untimed or ""
     variants += _ablate(workload, chains, tops, places, ablations, root)
-    variants += _control(cases, tops, places)
     beside = {
         peer.name: {case: _nearest(names[peer.beside], case, places, dropped, names) for case in cases}
         for peer in workload.peers
@@ -168,16 +165,6 @@ def _ablate(
     ]
 
 
-def _control(cases: tuple[str, ...], tops: Mapping[str, str], places: Mapping[tuple[str, str], Place]) -> list[Variant]:
-    """The last kept variant against itself, and the baseline against itself where they differ."""
-    top = {case: _twin(tops[case], places[(tops[case], case)]) for case in cases}
-    controls = [Variant(name=CONTROL, kind=Kind.CONTROL, phase=None, kept=False, places=top)]
-    base = {case: _twin(BASELINE, places[(BASELINE, case)]) for case in cases if tops[case] != BASELINE}
-    if base:
-        controls.append(Variant(name=BASELINE_CONTROL, kind=Kind.CONTROL, phase=None, kept=False, places=base))
-    return controls
-
-
 def _peers(
     workload: Workload,
     cases: tuple[str, ...],
@@ -191,7 +178,7 @@ def _peers(
     for peer in workload.peers:
         ours = beside.get(peer.name, tops)
         here = {
-            case: _twin(ours[case], places[(ours[case], case)])
+            case: _place_beside(ours[case], places[(ours[case], case)])
             for case in cases
             if not peer.cases or case in peer.cases
         }
@@ -211,5 +198,5 @@ def _peers(
     return found
 
 
-def _twin(name: str, place: Place) -> Place:
+def _place_beside(name: str, place: Place) -> Place:
     return Place(switches=place.switches, parent=name, ancestors=(name, *place.ancestors))

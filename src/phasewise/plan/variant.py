@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from phasewise.model.configuration import Configuration, WorkloadOptions
 from phasewise.model.freshness import Closure
-from phasewise.model.stack import BASELINE, Stack, Variant, default_switches
+from phasewise.model.stack import Stack, Variant, default_switches
 from phasewise.model.workload import Case, Check, Shape, Tolerance, Workload
 from phasewise.records.base import Scalar
 from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, PlannedCheck, VariantPlan
@@ -88,15 +88,10 @@ def _plan_case(workload: Workload, name: str, size: str, variant: Variant) -> Pl
         steps=case.steps,
         cache=case.cache,
         memory_limit_bytes=case.memory_limit_bytes.get(size),
-        baseline_at=tuple(dict(shape) for shape in case.baseline_at.get(size, ()) if _is_baseline(variant, name)),
+        baseline_at=tuple(dict(shape) for shape in case.baseline_at.get(size, ()) if variant.kind is Kind.BASELINE),
         scaling=case.scaling,
         sample_items=case.sample_items if size == "full" else None,
     )
-
-
-def _is_baseline(variant: Variant, case: str) -> bool:
-    """Whether the baseline itself is run: by itself, or twice as its own control."""
-    return variant.kind is Kind.BASELINE or (variant.kind is Kind.CONTROL and variant.places[case].parent == BASELINE)
 
 
 def _changed(workload: Workload, switches: Mapping[str, Scalar]) -> dict[str, Scalar]:

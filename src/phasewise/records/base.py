@@ -35,6 +35,20 @@ class StageRecord(Record, frozen=True, kw_only=True):
     loaded: dict[str, str] | None = None
 
 
+class CaseRecord(Record, frozen=True, kw_only=True):
+    """What a stage writes of one case: of which variants, and where it was made."""
+
+    schema: int = SCHEMA
+    workload: str
+    run: str
+    case: str
+    # digest of the plan of each variant that has a say in what is timed
+    plans: dict[str, str]
+    # identity of the machine, and the commit of the sources
+    machine: str
+    commit: str
+
+
 class Quantity(Record, frozen=True, kw_only=True):
     """A number with its unit, as checks and findings report it."""
 

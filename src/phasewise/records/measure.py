@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.base import Bytes, Joules, Record, Scalar, Seconds, StageRecord
+from phasewise.records.base import Bytes, CaseRecord, Joules, Record, Scalar, Seconds, StageRecord
 from phasewise.records.verdict import Failure
 
 
@@ -48,7 +48,7 @@ class Window(Record, frozen=True, kw_only=True):
 class Arm(Record, frozen=True, kw_only=True):
     """One program of a comparison, in one or more fresh processes."""
 
-    # "baseline", "parent" or "variant"
+    # "parent" and "variant"; "baseline" and a peer's name in a headline; "twin" in a control
     arm: str
     variant: str
     switches: dict[str, Scalar] = {}
@@ -130,7 +130,7 @@ class ScalePoint(Record, frozen=True, kw_only=True):
 
 
 class CaseMeasurement(Record, frozen=True, kw_only=True):
-    """One variant in one case, beside its parent and the baseline."""
+    """Programs of one case in the same rounds."""
 
     case: str
     arms: tuple[Arm, ...]
@@ -151,3 +151,15 @@ class Measurement(StageRecord, frozen=True, kw_only=True):
     # digest of what was predicted of it, as it stood when measuring began; "" where nothing was on record
     predicted: str = ""
     cases: tuple[CaseMeasurement, ...]
+
+
+class HeadlineMeasurement(CaseRecord, frozen=True, kw_only=True):
+    """Baseline, end of the stack and peers of one case in the same rounds: its arms are "baseline", "variant", and variants by name."""
+
+    measured: CaseMeasurement
+
+
+class ControlMeasurement(CaseRecord, frozen=True, kw_only=True):
+    """The end of the stack of one case beside itself: its arms are "twin" and "variant"."""
+
+    measured: CaseMeasurement

@@ -14,6 +14,7 @@ class Kind(StrEnum):
     PHASE = "phase"
     WITHOUT = "without"
     ONLY = "only"
+    # of records before there was a `ControlMeasurement`: a variant beside itself
     CONTROL = "aa"
     PEER = "peer"
 

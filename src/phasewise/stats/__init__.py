@@ -10,9 +10,9 @@ from phasewise.stats.holm import holm, holm_families
 from phasewise.stats.looks import StopRules, paid_error
 from phasewise.stats.percentile import p50, p99
 from phasewise.stats.ratio import RatioEstimate, p_beyond, p_value
-from phasewise.stats.sets import combine_sets, estimate_ratio
+from phasewise.stats.sets import combine_sets, estimate_ratio, nearest_round
 from phasewise.stats.slope import Trend, is_warm, measure_trend
-from phasewise.stats.stopping import Continue, Progress, Stop, decide_next, is_precise
+from phasewise.stats.stopping import Continue, Progress, Stop, count_sure_sets, decide_next, is_precise
 from phasewise.stats.trimmed import TrimmedMean, trimmed_mean, yuen_interval
 from phasewise.stats.verdict import Conditions, Decision, decide_status
 
@@ -35,6 +35,7 @@ __all__ = [
     "adjust_chances",
     "chain_ratios",
     "combine_sets",
+    "count_sure_sets",
     "decide_next",
     "decide_status",
     "estimate_ratio",
@@ -47,6 +48,7 @@ __all__ = [
     "learn_between",
     "measure_level",
     "measure_trend",
+    "nearest_round",
     "next_value",
     "noise_limit",
     "p50",

@@ -46,6 +46,8 @@ class RatioEstimate:
     standard_error: float
     # two-sided error of the t quantile used: 1 - level, or less where looks were paid for
     spent: float
+    # size of the log-ratio of the round nearest to no effect; 0 where rounds lie on both sides of it, or are not known
+    nearest: float = 0.0
 
     @property
     def log_estimate(self) -> float:

@@ -47,7 +47,15 @@ def estimate_ratio(
     data were collected under, for which the interval pays; None if their amount was fixed. Raises ValueError
     for empty or non-finite input.
     """
-    return combine_sets([trimmed_mean(rounds) for rounds in sets], level=level, between=between, rules=rules)
+    centres = [trimmed_mean(rounds) for rounds in sets]
+    estimate = combine_sets(centres, level=level, between=between, rules=rules)
+    return replace(estimate, nearest=nearest_round(sets))
+
+
+def nearest_round(sets: Sequence[Sequence[float]]) -> float:
+    """Size of the log-ratio of the round nearest to no effect; 0 where rounds lie on both sides of it, or there are none."""
+    rounds = [value for taken in sets for value in taken]
+    return max(0.0, min(rounds), -max(rounds)) if rounds else 0.0
 
 
 def combine_sets(

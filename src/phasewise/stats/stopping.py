@@ -23,6 +23,8 @@ class Progress:
     # to start and warm up a fresh set
     seconds_a_set: float
     seconds_a_round: float
+    # size of the log-ratio of the round nearest to no effect, of all comparisons; 0 where one has rounds on both sides of it
+    nearest: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,9 +37,9 @@ class Continue:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stop:
-    """Measuring ends: precise enough, out of budget, or at the most that the rules allow."""
+    """Measuring ends: precise enough, clear enough, out of budget, or at the most that the rules allow."""
 
-    reason: Literal["precise", "budget", "limit"]
+    reason: Literal["precise", "clear", "budget", "limit"]
 
 
 def decide_next(estimates: Sequence[RatioEstimate], *, rules: StopRules, progress: Progress) -> Continue | Stop:
@@ -55,6 +57,11 @@ def decide_next(estimates: Sequence[RatioEstimate], *, rules: StopRules, progres
     return step if cost <= progress.seconds_left else Stop(reason="budget")
 
 
+def count_sure_sets(rules: StopRules, *, begun: int, nearest: float) -> int:
+    """Sets that will be measured whatever they show: up to the first at which every round may be clear, by what `begun` of them showed."""
+    return min([rules.least_sets, *(sets for beyond, sets in rules.clear if sets > begun and nearest >= beyond)])
+
+
 def is_precise(ratio: RatioEstimate, rules: StopRules) -> bool:
     """Whether the interval is as narrow as the rules want: in absolute terms, or for an effect of this size."""
     return ratio.half_width < max(rules.half_width, rules.share * abs(ratio.log_estimate))
@@ -67,6 +74,8 @@ def _choose_step(estimates: Sequence[RatioEstimate], rules: StopRules, progress:
         return Continue(where="this-set", rounds=rules.least_rounds - progress.rounds)
     if progress.sets >= rules.least_sets and estimates and all(is_precise(ratio, rules) for ratio in estimates):
         return Stop(reason="precise")
+    if any(progress.sets >= sets and progress.nearest >= beyond for beyond, sets in rules.clear):
+        return Stop(reason="clear")
     more_rounds = min(rules.rounds_a_look, rules.most_rounds - progress.rounds)
     if more_rounds > 0 and progress.rounds < _worthwhile_rounds(estimates, rules, progress):
         return Continue(where="this-set", rounds=more_rounds)

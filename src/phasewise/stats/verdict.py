@@ -74,7 +74,7 @@ def decide_status(
         return _inconclusive("throttled")
     floor = UNMEASURED_FLOOR if aa_floor is None else aa_floor
     decision = _decide_among(estimate, floor, adjusted)
-    if decision.status != "INCONCLUSIVE" and estimate.sets == 1 and _least(estimate) < math.log(LEAST_OF_ONE_SET):
+    if decision.status != "INCONCLUSIVE" and estimate.sets == 1 and not _is_clear(estimate):
         return _inconclusive("one-set")
     if conditions.modes is not None and not _holds_in_both(decision, conditions.modes, floor):
         return _inconclusive("bimodal")
@@ -111,9 +111,9 @@ def _decide(ratio: RatioEstimate, floor: float, chances: Chances) -> Decision:
     return _inconclusive("process-spread" if _sets_dominate(ratio) else "few-rounds")
 
 
-def _least(ratio: RatioEstimate) -> float:
-    """The end of the interval nearer to no change, as the size of a log-ratio; 0 where it lies within."""
-    return max(0.0, abs(ratio.log_estimate) - ratio.half_width)
+def _is_clear(ratio: RatioEstimate) -> bool:
+    """Whether a set alone may claim it: every round lies beyond what processes do to each other, or the whole interval."""
+    return max(ratio.nearest, abs(ratio.log_estimate) - ratio.half_width) >= math.log(LEAST_OF_ONE_SET)
 
 
 def _sets_dominate(ratio: RatioEstimate) -> bool:

@@ -9,6 +9,7 @@ from phasewise.records.verdict import Level
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Alarms, Block, Lead, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.holes import list_holes
 from phasewise.report.rows import row_of
 from phasewise.report.sections.common import level_cell, nothing, phase_link
 from phasewise.report.sections.gate import allowance_words
@@ -102,7 +103,7 @@ def _parts(run: Run) -> Table:
 def tell_alarms(run: Run) -> Section:
     """The first finding: kept phases that lost, gates that did not hold, holes in the records."""
     alarms = tuple(run.analysis.alarms) if run.analysis else ()
-    holes = run.holes
+    holes = list_holes(run)
     blocks: list[Block] = []
     if alarms:
         blocks.append(Alarms(alarms))

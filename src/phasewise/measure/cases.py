@@ -1,0 +1,161 @@
+"""Cases that are measured: all arms are started ahead, judged while they are timed, and made again where one was killed."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import zlib
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from phasewise.environment import count_cores
+from phasewise.judge.case import Judge, JudgeFailed
+from phasewise.measure.arms import Chosen, Gates, Plans
+from phasewise.measure.driver import Entrant
+from phasewise.measure.neighbours import watch_machine
+from phasewise.measure.processes import Processes, start_ahead
+from phasewise.measure.progress import Progress
+from phasewise.measure.sampler import Pair, sample_case, was_killed
+from phasewise.measure.sampling import Tools
+from phasewise.records.base import find_case
+from phasewise.records.measure import CaseMeasurement
+from phasewise.records.plan import Budget, Kind, PlannedCase, VariantPlan
+from phasewise.records.validate import CaseValidation
+from phasewise.stats import StopRules, count_sure_sets
+from phasewise.workers.failure import TRIES
+
+# of the memory of a GPU: what is open at once takes no more
+AT_ONCE = 0.5
+# processes that import before anything is timed
+AHEAD_A_CORE = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """One comparison to be made."""
+
+    # what it is called where its order of rounds is drawn: the same plan gives the same order
+    name: str
+    # the variant that the judge's reference is for
+    plan: VariantPlan
+    case: PlannedCase
+    arms: tuple[Chosen, ...]
+    # (slower, faster): whose ratios are to be known
+    pairs: tuple[Pair, ...]
+    budget: Budget
+    stop: StopRules
+
+
+def measure_cases(
+    wanted: Sequence[Wanted], plans: Plans, gates: Gates, *, root: Path, progress: Progress, gpu_memory_bytes: int = 0
+) -> dict[str, CaseMeasurement]:
+    """Each comparison by its case; `plans` and `gates` are those of the arms and of the baseline.
+
+    Where `gpu_memory_bytes` hold them, the processes of all sets of a comparison build at once.
+    """
+    with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches, ExitStack() as stack:
+
+        def plan_case(one: Wanted, number: int) -> tuple[Judge, Processes]:
+            judge = Judge(one.plan, one.case.case, root, {arm.arm: arm.plan.ranks for arm in one.arms})
+            stack.callback(judge.close)
+            # each try compiles into empty caches
+            folder = Path(caches) / f"{one.case.case}-{number}"
+            return judge, Processes({arm.arm: make_entrant(arm, one, judge, caches=folder) for arm in one.arms})
+
+        first = {one.case.case: plan_case(one, 0) for one in wanted}
+        comparisons = [processes for _, processes in first.values()]
+        fitting = {one.case.case: fit_at_once(one, gates, gpu_memory_bytes) for one in wanted}
+        sets = max((_count_first_sets(one, is_ahead=fitting[one.case.case]) for one in wanted), default=0)
+        stack.enter_context(start_ahead(comparisons, sets, AHEAD_A_CORE * count_cores()))
+
+        def measure(one: Wanted, number: int) -> CaseMeasurement:
+            case = one.case.case
+            judge, processes = plan_case(one, number) if number else first[case]
+            try:
+                judge.open(_find_baseline_errors(one.case, plans, gates))
+                return sample_case(
+                    case,
+                    processes,
+                    one.pairs,
+                    one.budget,
+                    Tools(
+                        watch=watch_machine(one.plan.device),
+                        progress=progress,
+                        seed=zlib.crc32(f"{one.plan.seed} {one.name} {case}".encode()),
+                    ),
+                    stop=one.stop,
+                    ahead=fitting[case],
+                    judge=judge,
+                    ends_if_killed=number + 1 < TRIES,
+                )
+            except JudgeFailed as died:
+                return CaseMeasurement(case=case, arms=(), skipped=died.failure)
+            finally:
+                judge.close()
+
+        found = {}
+        for one in wanted:
+            for number in range(TRIES):
+                found[one.case.case] = measure(one, number)
+                if not was_killed(found[one.case.case]):
+                    break
+        return found
+
+
+def fit_at_once(wanted: Wanted, gates: Gates, gpu_memory_bytes: int) -> bool:
+    """Whether the processes of all sets fit on the GPU together, each as large as its gate was; no where that is not known."""
+    peaks = []
+    for arm in wanted.arms:
+        gate = find_case(gates.get(arm.plan.variant), wanted.case.case)
+        if gate is None or gate.peak_memory_bytes is None:
+            return False
+        peaks.append(gate.peak_memory_bytes)
+    return wanted.stop.least_sets * sum(peaks) < AT_ONCE * gpu_memory_bytes
+
+
+def forget_files(case: CaseMeasurement) -> CaseMeasurement:
+    """Without the names of the files that its arms loaded, which stand with their hashes beside the cases."""
+    return msgspec.structs.replace(case, arms=tuple(msgspec.structs.replace(arm, loaded=()) for arm in case.arms))
+
+
+def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, *, caches: Path) -> Entrant:
+    """How to start one arm on the judge's batches; its worker obeys the time limit of what is measured.
+
+    What is told of compiles once into the empty folder `caches`, as on a user's first run; after that all compile
+    caches are shared and warm.
+    """
+    plan = msgspec.structs.replace(chosen.plan, budget=wanted.budget)
+    planned = plan.case(wanted.case.case)
+    target = judge.launch(chosen.arm, plan)
+    first = replace(target, environment={**target.environment, **empty_caches(caches)})
+    return Entrant(
+        arm=chosen.arm,
+        variant=plan.variant,
+        launches=(first, target) if chosen.is_told else (target,),
+        fresh_caches=chosen.is_told,
+        switches=planned.switches or plan.switches,
+        ranks=plan.ranks,
+        cold=planned.cache == "cold",
+        once_if_slow=chosen.once_if_slow,
+        singles=chosen.is_told,
+        energy=chosen.has_energy and plan.device != "cpu",
+    )
+
+
+def empty_caches(folder: Path) -> dict[str, str]:
+    """Where torch.compile and Triton keep what they compiled, in `folder`."""
+    return {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TRITON_CACHE_DIR": str(folder / "triton")}
+
+
+def _count_first_sets(wanted: Wanted, *, is_ahead: bool) -> int:
+    """Sets whose processes import before anything is timed: where all build at once all, else those that are sure to come."""
+    return wanted.stop.least_sets if is_ahead else count_sure_sets(wanted.stop, begun=0, nearest=math.inf)
+
+
+def _find_baseline_errors(case: PlannedCase, plans: Plans, gates: Gates) -> CaseValidation | None:
+    baseline = next((name for name in case.ancestors if name in plans and plans[name].kind is Kind.BASELINE), None)
+    return None if baseline is None else find_case(gates.get(baseline), case.case)

@@ -1,0 +1,109 @@
+"""The headline of a case: baseline, end of the stack and peers in the same rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from phasewise.measure.arms import Chosen, Gates, Plans, find_timed, keep_current, refuse
+from phasewise.measure.cases import Wanted, forget_files, measure_cases
+from phasewise.measure.progress import Progress, to_stderr
+from phasewise.measure.sampler import Pair
+from phasewise.model.headline import Cast
+from phasewise.model.ratios import find_arm
+from phasewise.model.refusals import find_refusal
+from phasewise.records.base import find_case
+from phasewise.records.measure import CaseMeasurement, HeadlineMeasurement, Measurement
+from phasewise.records.plan import Budget, VariantPlan
+from phasewise.records.verdict import Failure, Reason
+from phasewise.stats import StopRules
+from phasewise.store import digest
+
+# sets where every round is beyond that ratio, and where one is not
+CLEAR = 3.0
+FEW, MANY = 3, 5
+
+Measured = Mapping[str, Measurement]
+
+
+def measure_headline(
+    cast: Cast,
+    case: str,
+    plans: Plans,
+    validations: Gates,
+    measured: Measured,
+    *,
+    root: Path,
+    machine: str,
+    commit: str,
+    gpu_memory_bytes: int = 0,
+    progress: Progress | None = None,
+) -> HeadlineMeasurement:
+    """Time the cast in the same rounds; an arm that may not be timed is left out.
+
+    `plans` and `validations` hold those of the cast, `measured` the stack's own measurements, which tell where it ends.
+    """
+    gates = keep_current(validations, plans)
+    end = find_end(cast, case, plans, gates, measured)
+    arms = () if end is None else _choose(cast, case, end, plans, gates)
+    pairs = _pair(arms)
+    if end is None or not pairs:
+        nothing = Failure(reason=Reason.NO_PARENT, message="there are no two that may be timed in the same rounds")
+        found = CaseMeasurement(case=case, arms=(), skipped=nothing)
+    else:
+        wanted = Wanted(
+            name="headline", plan=end, case=end.case(case), arms=arms, pairs=pairs, stop=choose_stop(end.budget),
+            # that of one comparison for each
+            budget=msgspec.structs.replace(end.budget, seconds=len(pairs) * end.budget.seconds),
+        )  # fmt: skip
+        found = measure_cases(
+            [wanted], plans, gates, root=root, gpu_memory_bytes=gpu_memory_bytes, progress=progress or to_stderr()
+        )[case]
+    first = plans[cast.stack[-1]]
+    return HeadlineMeasurement(
+        workload=first.workload, run=first.run, case=case, plans={name: digest(plans[name]) for name in cast.members},
+        machine=machine, commit=commit, measured=forget_files(found),
+    )  # fmt: skip
+
+
+def find_end(cast: Cast, case: str, plans: Plans, gates: Gates, measured: Measured) -> VariantPlan | None:
+    """The last variant of the stack that may be timed and whose own times are believed; None where there is none."""
+    believed = [name for name in cast.stack if _is_believed(find_case(measured.get(name), case))]
+    return find_timed(believed, case, plans, gates)
+
+
+def choose_stop(budget: Budget) -> StopRules:
+    """Three sets of processes where every round is beyond 3x, else five; one where the budget allows no more."""
+    rounds = max(2, budget.min_rounds)
+    if budget.max_sets == 1:
+        return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=1, most_sets=1)
+    clear = ((math.log(CLEAR), FEW),)
+    return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=MANY, most_sets=MANY, clear=clear)
+
+
+def _choose(cast: Cast, case: str, end: VariantPlan, plans: Plans, gates: Gates) -> tuple[Chosen, ...]:
+    """The arms: "baseline", "variant", and the others under their names."""
+    baseline = None if end.variant == cast.stack[-1] else find_timed(cast.stack[-1:], case, plans, gates)
+    found = [] if baseline is None else [Chosen(arm="baseline", plan=baseline, once_if_slow=True)]
+    found.append(Chosen(arm="variant", plan=end))
+    names = (*(cast.held if baseline is not None else ()), *cast.peers)
+    others = [plans[name] for name in names if name != end.variant and refuse(plans[name], case, gates) is None]
+    return (*found, *(Chosen(arm=plan.variant, plan=plan, once_if_slow=True) for plan in others))
+
+
+def _pair(arms: tuple[Chosen, ...]) -> tuple[Pair, ...]:
+    """Ours against the baseline, and each peer against the end of ours."""
+    has_baseline = any(arm.arm == "baseline" for arm in arms)
+    pairs = [("baseline", arm.arm) for arm in arms if has_baseline and arm.plan.peer is None and arm.arm != "baseline"]
+    return (*pairs, *((arm.arm, "variant") for arm in arms if arm.plan.peer is not None))
+
+
+def _is_believed(found: CaseMeasurement | None) -> bool:
+    """Whether nothing speaks against the variant's own times; its gate is asked elsewhere."""
+    if found is None:
+        return True
+    arm = find_arm(found, "variant")
+    return found.skipped is None and (arm is None or arm.failure is None) and find_refusal(found) is None

@@ -1,0 +1,71 @@
+"""Who takes part in the headline of a case: what its report begins with is timed in the same rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from phasewise.model.stack import BASELINE
+from phasewise.records.plan import Kind, PlannedTarget, RunPlan, VariantPlan
+
+# beside the baseline and ours
+MOST_PEERS = 4
+# of targets, what a ratio to the baseline tells
+RATIOS = ("speedup", "time_s", "items_per_s")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast:
+    """Variants by the part that they have; each is there once."""
+
+    # the stack of the case, its end first and the baseline last: the first that holds is the end
+    stack: tuple[str, ...]
+    # what targets hold against the baseline, apart from the end
+    held: tuple[str, ...] = ()
+    # of the same output, beside the end
+    peers: tuple[str, ...] = ()
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Those whose plans and gates decide what is timed."""
+        return tuple(dict.fromkeys((self.stack[0], self.stack[-1], *self.held, *self.peers)))
+
+
+def cast_headline(story: RunPlan, plans: Mapping[str, VariantPlan], case: str) -> Cast:
+    """The headline of `case`; `plans` are those of the run."""
+    top = story.stack[case]
+    stack = (top, *plans[top].case(case).ancestors)
+    held = dict.fromkeys(name for target in story.targets for name in _find_held(story, target, case, stack))
+    peers = [
+        row.variant
+        for row in story.variants
+        if row.kind is Kind.PEER and not row.different and case in row.cases and not row.skip
+        and plans[row.variant].case(case).parent == top
+    ]  # fmt: skip
+    return Cast(
+        stack=stack,
+        held=tuple(name for name in held if name not in (top, BASELINE)),
+        peers=tuple(peers[:MOST_PEERS]),
+    )
+
+
+def is_in_headlines(story: RunPlan, plans: Mapping[str, VariantPlan], variant: str) -> bool:
+    """Whether the headlines of all its cases have this peer, so that it needs no rounds of its own."""
+    return all(variant in cast_headline(story, plans, case.case).peers for case in plans[variant].cases)
+
+
+def _find_held(story: RunPlan, target: PlannedTarget, case: str, stack: tuple[str, ...]) -> Iterator[str]:
+    """The variant that a target holds against the baseline: a phase, or the end of a part."""
+    if target.against != "baseline" or target.metric not in RATIOS or target.case != case:
+        return
+    rows = {row.variant: row for row in story.variants}
+    for phase in reversed(story.phases):
+        row = rows.get(phase.variant)
+        if row is None or case not in phase.cases or row.skip or row.untimed:
+            continue
+        if phase.phase == target.phase or (
+            target.phase is None and phase.part == target.part and phase.variant in stack
+        ):
+            if target.phase is not None or target.part is not None:
+                yield phase.variant
+            return
