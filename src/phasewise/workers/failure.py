@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from phasewise.model.workload import Unsupported
 from phasewise.records.errors import UserError
+from phasewise.records.text import clean
 from phasewise.records.verdict import Failure, Reason
 
 # how torch, CUDA, cuBLAS, XLA, C++ and the operating system say that memory ran out
@@ -107,4 +108,4 @@ def _speaks_of_memory(text: str) -> bool:
 
 
 def _failure(reason: Reason, message: str) -> Failure:
-    return Failure(reason=reason, message=message[:MESSAGE_CHARACTERS])
+    return Failure(reason=reason, message=clean(message)[:MESSAGE_CHARACTERS])

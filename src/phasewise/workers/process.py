@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.channel import Channel
 from phasewise.workers.failure import ProcessFailed, describe_exit, describe_timeout
@@ -26,6 +28,9 @@ FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
 PULSE_S = 1.0
 # read by what a worker imports or joins after it has started; all else has to stand before torch is imported
 LATE = ("CXX", "TORCHINDUCTOR_", "TRITON_", "XLA_", "JAX_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "PYTHONPATH")
+NO_ANSWER = Failure(
+    reason=Reason.BAD_PROGRAM, message="it wrote into the pipe of its answers; write to files of your own"
+)
 # how long a worker may take to leave when asked
 FAREWELL_S = 10.0
 # of the end of its stderr
@@ -178,13 +183,20 @@ def _read(process: Process, deadline: float) -> dict[str, Any] | None:
         if not process.is_dead():
             return None
         message = None
+    except ValueError as error:
+        raise ProcessFailed(NO_ANSWER) from error
     if message is None:
         failure = process.describe_death(max(0.0, deadline - time.monotonic()))
         if failure is None:
             return None
         raise ProcessFailed(failure)
     if "failure" in message:
-        raise ProcessFailed(Failure(reason=Reason(message["failure"]["reason"]), message=message["failure"]["message"]))
+        try:
+            raise ProcessFailed(msgspec.convert(message["failure"], Failure))
+        except msgspec.ValidationError as error:
+            raise ProcessFailed(NO_ANSWER) from error
+    if "answer" not in message:
+        raise ProcessFailed(NO_ANSWER)
     return message
 
 
