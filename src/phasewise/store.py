@@ -87,7 +87,7 @@ def decode(content: bytes, kind: type[R], place: str) -> R:
     """Decode `content` found at `place`; raises RecordError as `read` does."""
     try:
         plain: Any = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{place}: not a whole JSON record ({error}); delete it and run the stage again") from error
     schema = plain.get("schema") if isinstance(plain, dict) else None
     if schema != SCHEMA:
@@ -97,7 +97,7 @@ def decode(content: bytes, kind: type[R], place: str) -> R:
         )
     try:
         return msgspec.convert(plain, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise RecordError(f"{place}: not a {kind.__name__} ({error}); delete it and run the stage again") from error
 
 

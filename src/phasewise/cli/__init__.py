@@ -13,6 +13,7 @@ from phasewise.cli.explore import init, try_variant
 from phasewise.cli.judge import judge
 from phasewise.cli.keep import retry, run
 from phasewise.cli.machine import doctor
+from phasewise.cli.say import say
 from phasewise.cli.stages import analyse, make_command, plan, prepare, report
 from phasewise.cli.status import status
 from phasewise.records.errors import UserError
@@ -49,13 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # click returns the code of an `Exit` here instead of raising it
         code = commands.main(args=arguments, standalone_mode=False)
     except UserError as error:
-        click.echo(f"phasewise: {error}", err=True)
+        say(f"phasewise: {error}", err=True)
         sys.exit(int(ExitCode.USAGE))
     except click.ClickException as error:
         error.show()
         sys.exit(int(ExitCode.USAGE))
     except (click.Abort, KeyboardInterrupt):
-        click.echo("phasewise: interrupted", err=True)
+        say("phasewise: interrupted", err=True)
         sys.exit(130)
     except Exception:
         # the outermost frame: a caller must not take a fault of ours for a verdict

@@ -11,12 +11,13 @@ import click
 import msgspec
 
 from phasewise.cli.project import load_configuration, project_layout
+from phasewise.cli.say import say
 from phasewise.environment import detect
 from phasewise.model.apart import call_apart
 from phasewise.model.fields import WorkloadName
 from phasewise.model.parse import parse
 from phasewise.records.base import Scalar
-from phasewise.records.errors import PlanError
+from phasewise.records.errors import PlanError, UserError
 from phasewise.records.plan import Kind, VariantPlan
 from phasewise.workers.lock import lock_machine
 
@@ -37,10 +38,13 @@ def init(folder: Path, name: str) -> None:
     for path in (file, config):
         if path.exists():
             raise PlanError(f"{path}: exists already; choose another folder or --name")
-    config.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(TEMPLATE.read_text())
-    config.write_text(CONFIG.format(name=name))
-    click.echo(f"wrote {file} and {config}; now: cd {folder} && phasewise run")
+    try:
+        config.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(TEMPLATE.read_text())
+        config.write_text(CONFIG.format(name=name))
+    except OSError as error:
+        raise UserError(f"{folder}: nothing can be written there ({error.strerror}); name another folder") from error
+    say(f"wrote {file} and {config}; now: cd {folder} && phasewise run")
 
 
 @click.command("try")
@@ -80,10 +84,10 @@ def try_variant(workload: str, variant: str, case: str | None, changes: tuple[st
     }
     with tempfile.TemporaryDirectory() as folder, lock_machine(machine.device):
         found = attempt(plan, plans, planned, machine, layout, Path(folder))
-    click.echo(describe_attempt(found))
-    click.echo("not on record: run the graph to keep a result")
+    say(describe_attempt(found))
+    say("not on record: run the graph to keep a result")
     for text in list_tracebacks(found.validation):
-        click.echo(text, err=True)
+        say(text, err=True)
     raise click.exceptions.Exit(int(choose_exit(found)))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from phasewise.cli.say import say
 from phasewise.match.describe import describe_match
 from phasewise.match.plan import Effort
 from phasewise.records.base import Scalar
@@ -85,16 +86,16 @@ def judge(
     with lock_machine(device):
         found = play(
             base, candidate, device=device, tier=tier, effort=EFFORTS[budget], shapes=parsed, isolated=isolated,
-            progress=lambda line: click.echo(line, err=True),
+            progress=lambda line: say(line, err=True),
         )  # fmt: skip
     if file is not None:
         text = encode(found)
         sys.stdout.buffer.write(text) if str(file) == "-" else file.write_bytes(text)
     if str(file) != "-":
-        click.echo(describe_match(found))
+        say(describe_match(found))
     for one in found.judgements:
         if one.traceback:
-            click.echo(one.traceback, err=True)
+            say(one.traceback, err=True)
     if found.exit_code is not ExitCode.FASTER:
         raise click.exceptions.Exit(int(found.exit_code))
 

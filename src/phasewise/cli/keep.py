@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -13,6 +13,7 @@ import click
 from phasewise.cli.budget import DEADLINE, parse_duration
 from phasewise.cli.command_group import run_in_group
 from phasewise.cli.project import load_configuration, open_run, project_layout
+from phasewise.cli.say import say
 from phasewise.environment import POOL, name_gpus
 from phasewise.jobs import Stage
 from phasewise.records.errors import PlanError, UserError
@@ -53,7 +54,8 @@ class ThroughCommand(click.Command):
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tuple[str, ...]) -> None:
     """Run the graph in this folder: snakemake with ARGUMENTS, from the project's own Snakefile or the package's."""
-    if expect is not None and not makes_run(expect):
+    made = plan_here()
+    if expect is not None and not makes_run(expect, made):
         return
     environment = dict(os.environ)
     extra: list[str] = []
@@ -75,23 +77,28 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
     raise click.exceptions.Exit(run_in_group(command, environment))
 
 
-def makes_run(name: str) -> bool:
-    """Whether this machine makes that run; False, and said so, if it is on record from another machine.
-
-    :raises PlanError: if it is neither this machine's nor on record
-    """
+def plan_here() -> list[str]:
+    """The runs that this machine makes; raises PlanError, where Snakemake would wrap the sentence in its own words."""
     from phasewise.plan import find_machine, plan_runs
 
     layout = project_layout()
     configuration = load_configuration(layout)
     plans = plan_runs(configuration, layout.root, find_machine(layout, configuration.device))
-    made = sorted({planned.run_plan.run for planned in plans})
-    if made == [name]:
+    return sorted({planned.run_plan.run for planned in plans})
+
+
+def makes_run(name: str, made: Sequence[str]) -> bool:
+    """Whether `made`, the runs of this machine, are that one; False, and said so, if it is on record from another machine.
+
+    :raises PlanError: if it is neither this machine's nor on record
+    """
+    layout = project_layout()
+    if list(made) == [name]:
         return True
     other = f"run {name!r} is expected, and this machine makes {', '.join(made)}"
     if not layout.identity(name.partition("-")[2]).exists():
         raise PlanError(f"{other}; name that run in workflow/record.yaml")
-    click.echo(f"{other}: {name} is another machine's and stays as it is")
+    say(f"{other}: {name} is another machine's and stays as it is")
     return False
 
 
@@ -115,17 +122,17 @@ def retry(workload: str, run_name: str, everything: bool) -> None:
     for variant, (stage, failure) in sorted(failed.items()):
         for later in list_later(stage, records, variant):
             records.path(later.record, variant).unlink(missing_ok=True)
-        click.echo(f"{variant}: deleted from {stage.name} on ({failure.reason}: {failure.message})")
+        say(f"{variant}: deleted from {stage.name} on ({failure.reason}: {failure.message})")
     cases = {case: arms for case in records.plan.cases if (arms := _find_failed(records, case, everything=everything))}
     for case, arms in cases.items():
         records.path(HEADLINE.record, case).unlink(missing_ok=True)
-        click.echo(f"{case}: deleted its headline ({', '.join(arms)} failed)")
+        say(f"{case}: deleted its headline ({', '.join(arms)} failed)")
     if failed or cases:
         # what was judged from them
         for name in ("analyse", "ledger", "summary"):
             records.path(RunPlan).with_name(f"{name}.json").unlink(missing_ok=True)
     told = [f"{len(found)} {what}" for found, what in ((failed, "variants"), (cases, "headlines")) if found]
-    click.echo(f"{' and '.join(told)} will be run again" if told else "nothing failed")
+    say(f"{' and '.join(told)} will be run again" if told else "nothing failed")
 
 
 def _find_failed(records: Run, case: str, *, everything: bool) -> list[str]:

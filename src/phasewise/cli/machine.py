@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from phasewise.cli.project import project_layout
+from phasewise.cli.say import say
 from phasewise.environment import detect
 from phasewise.store import write
 from phasewise.workers.lock import lock_machine
@@ -24,4 +25,4 @@ def doctor(repeats: int, planted: float | None) -> None:
     with lock_machine(machine.device):
         found = examine(machine, repeats=repeats, planted=planted)
     write(found, layout.machine(machine.device).with_suffix(".doctor.json"))
-    click.echo(describe_doctor(found))
+    say(describe_doctor(found))

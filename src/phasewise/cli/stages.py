@@ -11,6 +11,7 @@ import click
 
 from phasewise.cli.budget import must_fit
 from phasewise.cli.project import load_configuration, open_run, project_layout
+from phasewise.cli.say import say
 from phasewise.environment import detect
 from phasewise.jobs import Job, Stage
 from phasewise.records.analyse import Analysis, Ledger
@@ -54,9 +55,9 @@ def run_stage(stage: Stage, workload: str, run: str, subject: str = "") -> None:
         record = stage.make(job)
     write(record, records.path(stage.record, subject))
     for line in describe_record(record):
-        click.echo(f"{subject} {line}")
+        say(f"{subject} {line}")
     for text in list_tracebacks(record):
-        click.echo(text, err=True)
+        say(text, err=True)
 
 
 def list_tracebacks(record: Record) -> list[str]:
@@ -103,11 +104,11 @@ def plan(quiet: bool) -> None:
         write_plans(planned, layout)
         if quiet:
             continue
-        click.echo(f"{planned.run_plan.workload}/{planned.run_plan.run}: {planned.run_plan.summary}")
+        say(f"{planned.run_plan.workload}/{planned.run_plan.run}: {planned.run_plan.summary}")
         for variant in planned.variants:
             cases = ", ".join(case.case for case in variant.cases)
             why = f"  ({variant.skip or variant.untimed})" if variant.skip or variant.untimed else ""
-            click.echo(f"  {variant.variant:<28} on {variant.parent or '-':<28} {cases}{why}")
+            say(f"  {variant.variant:<28} on {variant.parent or '-':<28} {cases}{why}")
 
 
 @click.command()
@@ -172,6 +173,6 @@ def report(workload: str | None, run: str | None, everything: bool, readme: Path
         raise click.UsageError("name the run too")
     else:
         render_index(layout.root)
-        click.echo(f"report: {(layout.root / 'reports' / 'index.html').relative_to(Path.cwd())}")
+        say(f"report: {(layout.root / 'reports' / 'index.html').relative_to(Path.cwd())}")
     if readme is not None:
         renew_table(layout.root, readme)

@@ -41,12 +41,14 @@ PR_SET_PDEATHSIG = 1
 
 
 def call_apart(
-    target: str, payloads: Sequence[Any], kind: type[T], *, places: Sequence[str], timeout_s: float = TIMEOUT_S
+    target: str, payloads: Sequence[Any], kind: type[T], *, places: Sequence[str], timeout_s: float | None = None
 ) -> list[T]:
     """`target(payload)`, of `kind`, for each of the payloads, all in one process; each has a place, which an error names.
 
+    A call may take `timeout_s`, by default TIMEOUT_S.
+
     Raises:
-        PlanError: a call was refused, did something else than return, or took longer than `timeout_s`.
+        PlanError: a call was refused, did something else than return, or took too long.
     """
     answers_fd, write_fd = os.pipe()
     path = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)
@@ -69,7 +71,7 @@ def call_apart(
             os.close(write_fd)
         try:
             lines = _Lines(pipe.fileno(), process)
-            return [_read_answer(lines, kind, place, timeout_s, printed) for place in places]
+            return [_read_answer(lines, kind, clean(place), timeout_s or TIMEOUT_S, printed) for place in places]
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -50,6 +50,9 @@ ProgramName = Annotated[
     str,
     Meta(pattern=r"\A(|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)\Z", description='the dotted name of a module, or "",'),
 ]
+VariableName = Annotated[
+    str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable")
+]
 SwitchName = Annotated[str, Meta(pattern=r"\A[^\W\d]\w{0,63}\Z", description="a name as Python has them")]
 
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="a finite number")]

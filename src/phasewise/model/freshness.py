@@ -85,7 +85,7 @@ def read_stamp(path: Path) -> Stamp | None:
     """The stamp of the record at `path`; None where there is none that can be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Stamp)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -141,7 +141,7 @@ def _list_ancestors(row: StoryVariant, run: RunPlan, root: Path) -> tuple[str, .
     try:
         plan = (Layout(root).records(run.workload, run.run, row.variant) / "plan.json").read_bytes()
         return (*row.ancestors, *msgspec.json.decode(plan, type=Lineage).ancestors)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return row.ancestors
 
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from phasewise.model.configuration import Configuration, WorkloadOptions
+from phasewise.model.fields import Text, VariableName
 from phasewise.model.freshness import Closure
+from phasewise.model.parse import parse
 from phasewise.model.stack import Stack, Variant, default_switches
 from phasewise.model.workload import Case, Check, Shape, Tolerance, Workload
 from phasewise.records.base import Scalar
@@ -41,6 +43,7 @@ def plan_variant(context: RunContext, stack: Stack, variant: Variant) -> Variant
     tolerance = (variant.phase.tolerance if variant.phase else None) or workload.tiers[context.tier]
     ranks = first.switches.get("ranks", 1)
     environment = workload.environment(workload.switches(**first.switches)) if workload.environment else {}
+    environment = parse(environment, Mapping[VariableName, Text], f"workload {context.options.name}: environment(...)")
     return VariantPlan(
         protocol=PROTOCOL,
         workload=context.options.name,
@@ -57,7 +60,7 @@ def plan_variant(context: RunContext, stack: Stack, variant: Variant) -> Variant
         must=variant.phase.must if variant.phase else None,
         switches=_changed(workload, first.switches),
         peer=variant.peer,
-        environment=dict(environment),
+        environment=environment,
         ranks=int(ranks),
         skip=variant.skip,
         untimed=variant.untimed,

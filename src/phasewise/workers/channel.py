@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import time
 from typing import Any
 
 CHUNK = 1 << 16
+# a surrogate pair, which is one character, or half of one, which no record can hold
+HALF = re.compile(rb"(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\ud[89a-f][0-9a-f]{2}", re.IGNORECASE)
+REPLACEMENT = rb"\ufffd"
 
 
 class Channel:
@@ -26,7 +30,12 @@ class Channel:
             line = line[os.write(self._write_fd, line) :]
 
     def receive(self, timeout_s: float | None = None) -> dict[str, Any] | None:
-        """The next message; None at the end of the stream. Raises TimeoutError if it is not whole after `timeout_s`."""
+        """The next message; None at the end of the stream.
+
+        Raises:
+            TimeoutError: it is not whole after `timeout_s`.
+            ValueError: user code wrote something else into the pipe.
+        """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         poll = select.poll()
         poll.register(self.read_fd, select.POLLIN | select.POLLHUP)
@@ -38,8 +47,12 @@ class Channel:
                 return None
             self._pending += chunk
         line, _, self._pending = self._pending.partition(b"\n")
-        message = json.loads(line)
-        assert isinstance(message, dict)
+        try:
+            message = json.loads(HALF.sub(lambda found: found[1] or REPLACEMENT, line))
+        except RecursionError as error:
+            raise ValueError("a message has few levels") from error
+        if not isinstance(message, dict):
+            raise ValueError("a message is an object")
         return message
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from phasewise.model.workload import Unsupported
 from phasewise.records.errors import UserError
+from phasewise.records.text import clean
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.user_frames import find_place, format_traceback
 
@@ -99,4 +100,4 @@ def _speaks_of_memory(text: str) -> bool:
 
 
 def _failure(reason: Reason, message: str) -> Failure:
-    return Failure(reason=reason, message=message[:MESSAGE_CHARACTERS])
+    return Failure(reason=reason, message=clean(message)[:MESSAGE_CHARACTERS])

@@ -29,6 +29,9 @@ FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
 PULSE_S = 1.0
 # read by what a worker imports or joins after it has started; all else has to stand before torch is imported
 LATE = ("CXX", "TORCHINDUCTOR_", "TRITON_", "XLA_", "JAX_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "PYTHONPATH")
+NO_ANSWER = Failure(
+    reason=Reason.BAD_PROGRAM, message="it wrote into the pipe of its answers; write to files of your own"
+)
 # how long a worker may take to leave when asked
 FAREWELL_S = 10.0
 # of the end of its stderr
@@ -189,22 +192,21 @@ def _read(process: Process, deadline: float) -> dict[str, Any] | None:
         if not process.is_dead():
             return None
         message = None
+    except ValueError as error:
+        raise ProcessFailed(NO_ANSWER) from error
     if message is None:
         failure = process.describe_death(max(0.0, deadline - time.monotonic()))
         if failure is None:
             return None
         raise ProcessFailed(failure)
     if "failure" in message:
-        raise ProcessFailed(_parse_failure(message["failure"]))
+        try:
+            raise ProcessFailed(msgspec.convert(message["failure"], Failure))
+        except msgspec.ValidationError as error:
+            raise ProcessFailed(NO_ANSWER) from error
+    if "answer" not in message:
+        raise ProcessFailed(NO_ANSWER)
     return message
-
-
-def _parse_failure(told: Any) -> Failure:
-    """The failure that a process tells of; whoever runs in it may have written that."""
-    try:
-        return msgspec.convert(told, Failure)
-    except msgspec.ValidationError as error:
-        return Failure(reason=Reason.BAD_PROGRAM, message=f"its failure can't be read ({error})")
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
