@@ -10,14 +10,12 @@ from phasewise.stats import campaign
 from phasewise.stats.campaign import DESIGNS, RUNS, Cell, render_cells, renew, simulate_cell, simulate_cells
 from phasewise.stats.noise import LAWS
 
-# no rule on paired times can tell it from a gain: the warm-up has to end before the first round
+# a bias: no interval over paired rounds holds the truth, and a guard keeps it from being called a gain
 BIASED = "warm-up in one arm"
-# three processes in the same mode look quiet, and there is nobody to learn from: docs/measurement.md says so
-BROKEN = ("bistable process", "3 sets alone")
 
 
 def bound(rate: float, cases: float) -> float:
-    """Upper 0.5 % point of a share that is `rate` in truth: 68 cells are looked at."""
+    """Upper 0.5 % point of a share that is `rate` in truth: 84 cells are looked at."""
     return rate + 2.576 * math.sqrt(rate * (1.0 - rate) / cases)
 
 
@@ -26,15 +24,14 @@ def check(cell: Cell, *, runs: int) -> None:
     # comparisons of a run learn from each other, so they count as half as many
     assert alarms <= bound(0.01, 4 * runs), cell
     assert cell.alike.alarmed <= bound(0.05, runs), cell
-    assert cell.reports <= bound(0.05, runs // 3), cell
-    assert cell.alike.missed <= bound(0.06, 4 * runs), cell
+    assert cell.reports <= bound(0.05, runs), cell
+    assert cell.law == BIASED or cell.alike.missed <= bound(0.06, 4 * runs), cell
 
 
-@pytest.mark.parametrize("law", ["a GPU box", "bistable process"])
+@pytest.mark.parametrize("law", ["a GPU box", "bistable process", BIASED])
 def test_a_small_campaign_keeps_its_promises(law):
     for design in ("3 sets alone", "3 sets", "3 to 6 sets"):
-        if (law, design) != BROKEN:
-            check(simulate_cell(law, design, runs=9), runs=9)
+        check(simulate_cell(law, design, runs=9), runs=9)
 
 
 def test_more_sets_find_smaller_gains():
@@ -62,8 +59,7 @@ def test_the_command_prints_a_table_and_renews_one(tmp_path, capsys):
 def test_the_whole_campaign_keeps_its_promises_and_is_what_the_documentation_shows(repository):
     cells = simulate_cells(list(LAWS), list(DESIGNS), runs=RUNS, jobs=1)
     for cell in cells:
-        if cell.law != BIASED and (cell.law, cell.design) != BROKEN:
-            check(cell, runs=RUNS)
+        check(cell, runs=RUNS)
     text = (repository / "docs/measurement.md").read_text()
     shown = text.split(campaign.OPEN)[1].split(campaign.CLOSE)[0]
     assert shown.strip() == render_cells(cells), "run `make tables`"

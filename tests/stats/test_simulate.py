@@ -90,7 +90,7 @@ def test_stopping_without_paying_would_exceed_the_nominal_level():
     rng = np.random.default_rng(8)
     noise = Noise(white=0.001, drift=0.0, outlier_share=0.0, process=0.0045)
     measured = [simulate_comparison(rng, rules=StopRules(most_rounds=12), noise=noise) for _ in range(1500)]
-    assert np.mean(misses(combine_sets(centres) for centres in measured)) > 0.055
+    assert np.mean(misses(combine_sets(one.centres) for one in measured)) > 0.055
 
 
 @pytest.mark.parametrize("rules", [THREE_SETS, SEQUENTIAL], ids=["three sets", "until precise"])
@@ -175,6 +175,6 @@ def test_the_generator_puts_in_what_it_says():
 
 
 def test_rounds_are_added_within_the_bounds_of_the_rules():
-    centres = simulate_comparison(np.random.default_rng(13), rules=SEQUENTIAL)
+    centres = simulate_comparison(np.random.default_rng(13), rules=SEQUENTIAL).centres
     assert 3 <= len(centres) <= 10
     assert all(12 <= centre.rounds <= 24 for centre in centres)

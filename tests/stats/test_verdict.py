@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -178,3 +179,21 @@ def test_swapping_the_arms_swaps_faster_and_slower():
             there = decide_status(ratio(gain, half_width=half_width), aa_floor=0.005)
             back = decide_status(ratio(1.0 / (1.0 + gain) - 1.0, half_width=half_width), aa_floor=0.005)
             assert back == Decision(status=swapped.get(there.status, there.status), reason=there.reason)
+
+
+def test_a_gain_that_a_warm_up_may_have_made_is_none():
+    small, large = ratio(0.01, half_width=0.004), ratio(0.05, half_width=0.004)
+    warming = Conditions(warming=0.012)
+    assert status(small, conditions=warming) == ("INCONCLUSIVE", "warm-up")
+    assert status(large, conditions=warming)[0] == "FASTER"
+    assert status(ratio(0.0, half_width=0.001), conditions=warming) == ("INCONCLUSIVE", "warm-up")
+    assert status(ratio(0.0, half_width=0.001), conditions=Conditions(warming=0.002))[0] == "SAME"
+
+
+def test_few_sets_alone_claim_nothing_that_a_jump_of_processes_could_be():
+    own = replace(ratio(0.03, half_width=0.004), method="own-sets")
+    jumps = Conditions(jumps=0.04)
+    assert status(own, conditions=jumps) == ("INCONCLUSIVE", "bistable")
+    # what was learnt from the others knows of their jumps
+    assert status(ratio(0.03, half_width=0.004), conditions=jumps)[0] == "FASTER"
+    assert status(replace(own, estimate=1.05), conditions=jumps)[0] == "FASTER"

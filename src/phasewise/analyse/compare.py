@@ -29,6 +29,8 @@ from phasewise.stats import (
     chain_ratios,
     estimate_ratio,
     find_modes,
+    find_warming,
+    jump_limit,
     learn_between,
     measure_level,
 )
@@ -51,6 +53,9 @@ class Comparison:
     # the same in clock cycles, where clocks are known
     cycles: RatioEstimate | None = None
     modes: Modes | None = None
+    # log-ratio that it must clear since processes jump, where few sets are all there is, and that by which an arm was warming up
+    jumps: float = 0.0
+    warming: float = 0.0
     dropped: float = 0.0
     # share of the rounds with busy neighbours, and the log-ratio that they can fake
     neighbours: tuple[float, float] = (0.0, 0.0)
@@ -144,6 +149,7 @@ def chain(links: Sequence[Comparison]) -> Comparison:
         if any(link.cycles for link in links)
         else None,
         modes=_add_modes(links),
+        warming=sum(link.warming for link in links),
         dropped=max(link.dropped for link in links),
         neighbours=(max(link.neighbours[0] for link in links), sum(link.neighbours[1] for link in links)),
         rounds=min(link.rounds for link in links),
@@ -229,6 +235,8 @@ def _compare(
         noise=noise,
         cycles=estimate_ratio(cycles, between=between, rules=rules) if cycles else None,
         modes=find_modes(sets),
+        jumps=jump_limit(noise, levels),
+        warming=find_warming(sets),
         dropped=dropped_share(case),
         neighbours=neighbour_effect(case),
         rounds=len(kept_rounds(case)),

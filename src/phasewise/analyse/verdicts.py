@@ -159,7 +159,13 @@ def _conditions(found: Comparison) -> Conditions:
     # what is larger than the neighbours could fake is no work of theirs
     nearest = min(abs(math.log(bound)) for bound in (ratio.low, ratio.high)) if _is_finite(ratio) else 0.0
     clears = _is_finite(ratio) and not ratio.low <= 1.0 <= ratio.high and nearest > effect
-    return Conditions(dropped_share=found.dropped, has_neighbour=share > MOST_DROPPED and not clears, modes=found.modes)
+    return Conditions(
+        dropped_share=found.dropped,
+        has_neighbour=share > MOST_DROPPED and not clears,
+        modes=found.modes,
+        jumps=found.jumps,
+        warming=found.warming,
+    )
 
 
 def _judge_alone(run: Run, variant: str, case: str) -> Verdict:

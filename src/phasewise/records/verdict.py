@@ -36,6 +36,10 @@ class Reason(StrEnum):
     THROTTLED = "throttled"
     NEIGHBOUR = "neighbour"
     BIMODAL = "bimodal"
+    # whole processes, or spells of them, are in one of two states
+    BISTABLE = "bistable"
+    # an arm got faster or slower while it was timed
+    WARM_UP = "warm-up"
     PROCESS_SPREAD = "process-spread"
     # the parent took far longer beside the variant than it does otherwise
     PARENT_STRAYED = "parent-strayed"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from phasewise.model.freshness import Standing
 from phasewise.records.analyse import (
     CaseResult,
     Finding,
@@ -20,9 +19,6 @@ from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 from phasewise.report import format as show
 from phasewise.report.blocks import Tone
-
-# of the files that have changed
-MOST_FILES = 6
 
 STATUS_TONES: dict[Status, Tone] = {
     Status.FASTER: "good", Status.ENABLED: "good", Status.SLOWER: "bad", Status.INVALID: "bad", Status.FAILED: "bad",
@@ -58,6 +54,8 @@ REASONS: dict[Reason, str] = {
     Reason.THROTTLED: "the device throttled while it was measured",
     Reason.NEIGHBOUR: "other processes were busy on this machine",
     Reason.BIMODAL: "the ratios fall into two groups",
+    Reason.BISTABLE: "what was timed is in one of two states, for a whole process or a spell of it",
+    Reason.WARM_UP: "one arm got faster or slower while it was timed, by as much as the difference",
     Reason.PROCESS_SPREAD: "fresh processes differ by more than the rounds within them",
     Reason.CLOCK: "the clock of one arm differed from the other's",
     Reason.SMALLER_SHAPES: "the baseline is too slow for this shape, and a ratio at a smaller one says nothing of it",
@@ -285,18 +283,3 @@ def no_claim(case: CaseResult) -> str:
 def mark(status: str | None) -> str:
     """What follows a speed-up in a table where it is no claim."""
     return " (not a claim)" if status == Status.INCONCLUSIVE else ""
-
-
-def freshness(standing: Standing) -> str:
-    """Whether the records are of today's files, in a sentence."""
-    count, fresh = len(standing.changed), len(standing.fresh)
-    commits = ", ".join(show.clean(commit) for commit in standing.commits)
-    if fresh == count:
-        return f"Fresh: what the processes of all {count} variants loaded is unchanged since (commit {commits})."
-    known = sum(files is not None for files in standing.changed.values())
-    if not known:
-        return f"Stale: made at commit {commits}, before records listed the files that they depend on."
-    names = [show.clean(name) for name in standing.files]
-    shown = ", ".join(names[:MOST_FILES]) + (f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else "")
-    why = f"changed since: {shown}" if shown else "which files they depend on is not on record"
-    return f"Stale: {count - fresh} of {count} variants, made at commit {commits}; {why}."

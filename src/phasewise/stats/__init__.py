@@ -7,6 +7,7 @@ from phasewise.stats.chances import Chances, adjust_chances
 from phasewise.stats.floor import UNMEASURED_FLOOR, aa_floor, noise_limit
 from phasewise.stats.forecast import interval_score, next_value
 from phasewise.stats.holm import holm, holm_families
+from phasewise.stats.jumps import jump_limit
 from phasewise.stats.looks import StopRules, paid_error
 from phasewise.stats.percentile import p50, p99
 from phasewise.stats.ratio import RatioEstimate, p_beyond, p_value
@@ -15,6 +16,7 @@ from phasewise.stats.slope import Trend, is_warm, measure_trend
 from phasewise.stats.stopping import Continue, Progress, Stop, count_sure_sets, decide_next, is_precise
 from phasewise.stats.trimmed import TrimmedMean, trimmed_mean, yuen_interval
 from phasewise.stats.verdict import Conditions, Decision, decide_status
+from phasewise.stats.warming import find_warming
 
 __all__ = [
     "UNMEASURED_FLOOR",
@@ -40,11 +42,13 @@ __all__ = [
     "decide_status",
     "estimate_ratio",
     "find_modes",
+    "find_warming",
     "holm",
     "holm_families",
     "interval_score",
     "is_precise",
     "is_warm",
+    "jump_limit",
     "learn_between",
     "measure_level",
     "measure_trend",

@@ -24,6 +24,8 @@ class Noise:
     drift: float = 0.008
     drift_blocks: float = 12.0
     own_drift: float = 0.0
+    # by which each process gets slower or faster from its first block to its last, in a straight line
+    slope: float = 0.0
     # share of the blocks that are slower, by a uniform fraction between the two
     outlier_share: float = 0.04
     outlier_low: float = 0.02
@@ -61,6 +63,8 @@ def simulate_rounds(
         log_times += slow * np.log1p(rng.uniform(noise.outlier_low, noise.outlier_high, shape))
     if noise.own_drift:
         log_times += noise.own_drift * _drift(rng, 2 * sets, rounds, noise.drift_blocks).reshape(shape)
+    if noise.slope:
+        log_times += np.multiply.outer(rng.normal(0.0, noise.slope, (sets, 2)), np.linspace(-0.5, 0.5, rounds))
     if noise.slow_share:
         log_times += noise.slow * _modes(rng, shape, noise)
     log_times += np.multiply.outer(noise.warm_up, np.exp(-np.arange(rounds) / noise.warm_blocks))
@@ -118,11 +122,16 @@ LAWS = {
     "process 0.7 %": _plain(process=_pair(0.007)),
     "shared drift": _plain(drift=0.008),
     "own drift": _plain(own_drift=0.008),
+    "autocorrelated": _plain(own_drift=0.008, drift_blocks=3.0),
+    "own slopes": _plain(slope=0.015),
     "heavy tails": _plain(tails=2.0),
+    "one-sided tails": _plain(outlier_share=0.15, outlier_low=0.02, outlier_high=0.5),
     "a GPU box": Noise(),
     "bistable process": _plain(slow_share=0.5, slow=0.03),
     "bistable, rare": _plain(slow_share=0.1, slow=0.03),
     "bistable within": _plain(slow_share=0.5, slow=0.03, slow_blocks=6.0),
+    "spells": _plain(slow_share=0.3, slow=0.4, slow_blocks=18.0),
+    "spells of all": _plain(process=_pair(0.02), slow_share=0.3, slow=0.4),
     "uneven blocks": _plain(white=0.01, uneven_blocks=3.0),
     "uneven comparisons": _plain(uneven=3.0),
     "heavy-tailed process": _plain(process_tails=3.0),

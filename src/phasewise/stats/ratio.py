@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -119,6 +120,7 @@ def p_beyond(ratio: RatioEstimate, margin: float) -> float:
     return min(1.0, tail * (1.0 - ratio.level) / ratio.spent)
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(spent: float, df: float) -> float:
     """Student's t that leaves `spent` in both tails together; 1 where `df` is 0 and the standard error infinite."""
     return float(-stdtrit(df, spent / 2.0)) if df > 0 else 1.0

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from phasewise.stats.between import SetLevel, learn_between, summarise_sets
-from phasewise.stats.chances import SAME_MARGIN, adjust_chances
+from phasewise.stats.chances import SAME_MARGIN, Chances, adjust_chances
 from phasewise.stats.floor import noise_limit
+from phasewise.stats.jumps import jump_limit
 from phasewise.stats.looks import StopRules
 from phasewise.stats.noise import Noise, simulate_rounds
 from phasewise.stats.ratio import RatioEstimate
 from phasewise.stats.sets import combine_sets
 from phasewise.stats.stopping import Continue, Progress, decide_next
 from phasewise.stats.trimmed import TrimmedMean, trimmed_mean
-from phasewise.stats.verdict import StatusName, decide_status
+from phasewise.stats.verdict import Conditions, StatusName, decide_status
+from phasewise.stats.warming import find_warming
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,10 +45,27 @@ class Power:
     resolution: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """The sets of one comparison: paired log-ratios, and the trimmed mean of each."""
+
+    sets: list[np.ndarray]
+    centres: list[TrimmedMean]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimated:
+    """One comparison among those of its run."""
+
+    level: SetLevel
+    ratio: RatioEstimate
+    conditions: Conditions
+
+
 def simulate_comparison(
     rng: np.random.Generator, *, rules: StopRules, gain: float = 0.0, noise: Noise | None = None
-) -> list[TrimmedMean]:
-    """The sets of one comparison measured under the stopping rules without a budget."""
+) -> Measured:
+    """One comparison measured under the stopping rules without a budget."""
     rounds = simulate_rounds(rng, sets=rules.most_sets, rounds=rules.most_rounds, gain=gain, noise=noise)
     centres: list[TrimmedMean] = []
     taken = 0
@@ -61,7 +80,8 @@ def simulate_comparison(
         estimates = [combine_sets(centres, rules=rules)] if centres else []
         step = decide_next(estimates, rules=rules, progress=progress)
         if not isinstance(step, Continue):
-            return centres
+            sets = [rounds[number, : centre.rounds] for number, centre in enumerate(centres)]
+            return Measured(sets=sets, centres=centres)
         if step.where == "fresh-set":
             taken = step.rounds
         else:
@@ -81,7 +101,7 @@ def simulate_run(
 ) -> list[RatioEstimate]:
     """The estimates of a run's comparisons, the between-set variance moderated over all of them where `shared`."""
     measured = [simulate_comparison(rng, rules=rules, gain=gain, noise=noise) for _ in range(comparisons)]
-    return [ratio for _, ratio in _estimate(measured, rules=rules, shared=shared)]
+    return [found.ratio for found in _estimate(measured, rules=rules, shared=shared)]
 
 
 def simulate_report(
@@ -100,17 +120,19 @@ def simulate_report(
     """
     aa = [simulate_comparison(rng, rules=rules, noise=noise) for _ in range(controls)]
     measured = [[simulate_comparison(rng, rules=rules, gain=gain, noise=noise) for gain in family] for family in gains]
-    found = iter(_estimate([*aa, *(sets for family in measured for sets in family)], rules=rules, shared=shared))
+    found = iter(_estimate([*aa, *(one for family in measured for one in family)], rules=rules, shared=shared))
     known = [next(found) for _ in aa]
     families = [[next(found) for _ in family] for family in gains]
-    adjusted = adjust_chances([[ratio for _, ratio in family] for family in families])
+    adjusted = adjust_chances([[one.ratio for one in family] for family in families])
     return [
-        [
-            (ratio, decide_status(ratio, aa_floor=noise_limit(own, known) if known else 0.0, adjusted=chances).status)
-            for (own, ratio), chances in zip(family, corrected, strict=True)
-        ]
+        [(one.ratio, _decide(one, known, chances)) for one, chances in zip(family, corrected, strict=True)]
         for family, corrected in zip(families, adjusted, strict=True)
     ]
+
+
+def _decide(one: Estimated, controls: Sequence[Estimated], adjusted: Chances) -> StatusName:
+    limit = noise_limit(one.level, [(control.level, control.ratio) for control in controls]) if controls else 0.0
+    return decide_status(one.ratio, aa_floor=limit, adjusted=adjusted, conditions=one.conditions).status
 
 
 def simulate_power(
@@ -177,14 +199,16 @@ def false_reports(
     return wrong / runs
 
 
-def _estimate(
-    measured: Sequence[Sequence[TrimmedMean]], *, rules: StopRules, shared: bool
-) -> list[tuple[SetLevel, RatioEstimate]]:
-    """Level and ratio of each comparison of a run, as `analyse` finds them."""
-    levels = [summarise_sets(centres) for centres in measured]
+def _estimate(measured: Sequence[Measured], *, rules: StopRules, shared: bool) -> list[Estimated]:
+    """Each comparison of a run, as `analyse` finds them."""
+    levels = [summarise_sets(one.centres) for one in measured]
     return [
-        (own, combine_sets(centres, between=learn_between(own, levels) if shared else None, rules=rules))
-        for centres, own in zip(measured, levels, strict=True)
+        Estimated(
+            level=own,
+            ratio=combine_sets(one.centres, between=learn_between(own, levels) if shared else None, rules=rules),
+            conditions=Conditions(jumps=jump_limit(own, levels), warming=find_warming(one.sets)),
+        )
+        for one, own in zip(measured, levels, strict=True)
     ]
 
 

@@ -24,6 +24,8 @@ ReasonName = Literal[
     "throttled",
     "neighbour",
     "bimodal",
+    "bistable",
+    "warm-up",
     "clock",
 ]
 
@@ -42,6 +44,9 @@ class Conditions:
     # somebody else used the GPU or the cores
     has_neighbour: bool = False
     modes: Modes | None = None
+    # log-ratio that few sets alone must clear, from `jump_limit`; that by which an arm was still warming up, from `find_warming`
+    jumps: float = 0.0
+    warming: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +81,10 @@ def decide_status(
     decision = _decide_among(estimate, floor, adjusted)
     if decision.status != "INCONCLUSIVE" and estimate.sets == 1 and not _is_clear(estimate):
         return _inconclusive("one-set")
+    if estimate.method == "own-sets" and not _clears(decision, estimate, conditions.jumps):
+        return _inconclusive("bistable")
+    if not _clears(decision, estimate, conditions.warming):
+        return _inconclusive("warm-up")
     if conditions.modes is not None and not _holds_in_both(decision, conditions.modes, floor):
         return _inconclusive("bimodal")
     if cycles is not None and decision.status != "INCONCLUSIVE":
@@ -114,6 +123,13 @@ def _decide(ratio: RatioEstimate, floor: float, chances: Chances) -> Decision:
 def _is_clear(ratio: RatioEstimate) -> bool:
     """Whether a set alone may claim it: every round lies beyond what processes do to each other, or the whole interval."""
     return max(ratio.nearest, abs(ratio.log_estimate) - ratio.half_width) >= math.log(LEAST_OF_ONE_SET)
+
+
+def _clears(decision: Decision, ratio: RatioEstimate, doubt: float) -> bool:
+    """Whether the claim would stand if the log-ratio were off by `doubt`; what claims nothing always does."""
+    if decision.status == "SAME":
+        return doubt == 0.0 or abs(ratio.log_estimate) + doubt < math.log1p(SAME_MARGIN)
+    return decision.status == "INCONCLUSIVE" or abs(ratio.log_estimate) > doubt
 
 
 def _sets_dominate(ratio: RatioEstimate) -> bool:

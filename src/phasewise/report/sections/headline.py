@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.model.freshness import judge_run
+from phasewise.model.freshness import Standing, judge_run
 from phasewise.model.workload import DEFAULT_TIERS
 from phasewise.records.analyse import CaseResult
 from phasewise.records.verdict import Level
@@ -14,6 +14,9 @@ from phasewise.report.rows import row_of
 from phasewise.report.sections.common import level_cell, nothing, phase_link
 from phasewise.report.sections.gate import allowance_words
 from phasewise.run import Run
+
+# of the files that have changed
+MOST_FILES = 6
 
 
 def tell_headline(run: Run) -> Section:
@@ -27,7 +30,7 @@ def tell_headline(run: Run) -> Section:
             blocks.append(Paragraph(wider))
     standing = judge_run(run.plan, run.layout.root) if run.layout is not None and run.rows else None
     if standing is not None and standing.changed:
-        blocks.append(Paragraph((sentences.freshness(standing),)))
+        blocks.append(Paragraph((_freshness(standing),)))
     if len(run.results) > 1:
         blocks.append(_cases(run))
     if run.results and any(case.parts for case in run.results):
@@ -119,3 +122,18 @@ def tell_alarms(run: Run) -> Section:
         rows = tuple((hole,) for hole in holes)
         blocks.append(Table("Holes in the records", columns("Record"), rows, folded=len(holes) > 3, row_titles=False))
     return Section("alarms", "Alarms", tuple(blocks))
+
+
+def _freshness(standing: Standing) -> str:
+    """Whether the records are of today's files, in a sentence."""
+    count, fresh = len(standing.changed), len(standing.fresh)
+    commits = ", ".join(show.clean(commit) for commit in standing.commits)
+    if fresh == count:
+        return f"Fresh: what the processes of all {count} variants loaded is unchanged since (commit {commits})."
+    known = sum(files is not None for files in standing.changed.values())
+    if not known:
+        return f"Stale: made at commit {commits}, before records listed the files that they depend on."
+    names = [show.clean(name) for name in standing.files]
+    shown = ", ".join(names[:MOST_FILES]) + (f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else "")
+    why = f"changed since: {shown}" if shown else "which files they depend on is not on record"
+    return f"Stale: {count - fresh} of {count} variants, made at commit {commits}; {why}."
