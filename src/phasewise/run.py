@@ -24,9 +24,9 @@ from phasewise.records.plan import (
     CapturePlan,
     Kind,
     PlannedCase,
+    PlannedPhase,
+    PlannedVariant,
     RunPlan,
-    StoryPhase,
-    StoryVariant,
     VariantPlan,
 )
 from phasewise.records.predict import Predicted
@@ -72,7 +72,7 @@ class Run:
         self._records[type(record), subject] = record
 
     @property
-    def held(self) -> tuple[Record, ...]:
+    def known(self) -> tuple[Record, ...]:
         """The records that were given or read so far."""
         return tuple(record for record in self._records.values() if record is not None)
 
@@ -151,12 +151,12 @@ class Run:
         return VariantRecords(run=self, name=variant)
 
     @cached_property
-    def rows(self) -> dict[str, StoryVariant]:
+    def rows(self) -> dict[str, PlannedVariant]:
         """What the plan tells of each variant, in order."""
         return {row.variant: row for row in self.plan.variants}
 
     @cached_property
-    def phases(self) -> dict[str, StoryPhase]:
+    def phases(self) -> dict[str, PlannedPhase]:
         """The phase that ends in a variant; none ends in the baseline, an ablation, a control or a peer."""
         return {phase.variant: phase for phase in self.plan.phases}
 
@@ -178,11 +178,11 @@ class Run:
         wanted += [(Prepared, "", True)]
         # that which the run was judged on stands in its analysis
         wanted += [(Machine, "", True)] if self.analysis is None or self.analysis.machine is None else []
-        for held in self.variants:
-            row = self.rows.get(held.name)
+        for records in self.variants:
+            row = self.rows.get(records.name)
             gated = row is not None and row.kind in (Kind.BASELINE, Kind.PHASE)
-            wanted += [(VariantPlan, held.name, True), (Validation, held.name, gated)]
-            wanted += [(kind, held.name, False) for kind in (Profile, Export, VariantAnalysis)]
+            wanted += [(VariantPlan, records.name, True), (Validation, records.name, gated)]
+            wanted += [(kind, records.name, False) for kind in (Profile, Export, VariantAnalysis)]
         told = []
         for kind, subject, must in wanted:
             if self.find(kind, subject) is None and (must or (kind, subject) in self._unreadable):
@@ -195,7 +195,7 @@ class Run:
         """Name of the baseline."""
         return next(name for name, row in self.rows.items() if row.kind is Kind.BASELINE)
 
-    def rows_in(self, case: str, *kinds: Kind) -> list[StoryVariant]:
+    def rows_in(self, case: str, *kinds: Kind) -> list[PlannedVariant]:
         """Rows of these kinds that apply to `case`, in the order in which they are told."""
         return [row for row in self.plan.variants if row.kind in kinds and case in row.cases]
 

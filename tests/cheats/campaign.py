@@ -45,7 +45,9 @@ def main(comparisons: int, device: str) -> int:
         found += verdicts
     claimed = sum(one.status in CLAIMS for one in found)
     refused = [one for one in found if one.status in (Status.INVALID, Status.FAILED)]
-    print(f"{len(found)} comparisons: {claimed} claimed, {len(refused)} refused, {sum(map(misses, found))} intervals leave out 1")
+    print(
+        f"{len(found)} comparisons: {claimed} claimed, {len(refused)} refused, {sum(map(misses, found))} intervals leave out 1"
+    )
     for one in refused:
         print(f"  {one.reason}: {one.detail}")
     return int(bool(refused) or claimed > MOST_CLAIMED * len(found))

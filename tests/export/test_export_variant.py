@@ -73,7 +73,7 @@ def test_the_signature_names_inputs_and_outputs_in_the_order_of_the_placed_batch
 def test_the_manifest_holds_the_hashes_the_tier_and_the_errors_found(mlp: tuple[Path, Export]) -> None:
     folder, record = mlp
     for result in record.results[:3]:
-        target = folder / "mlp" / result.target
+        target = folder / "mlp" / result.format
         manifest = json.loads((target / "manifest.json").read_text())
         assert manifest["status"] == "ok"
         assert (manifest["tier"], manifest["allowance"]) == ("moderate", {"rtol": 1e-4, "atol": 1e-5})
@@ -168,7 +168,7 @@ def test_the_saved_program_holds_no_pickle(mlp: tuple[Path, Export]) -> None:
 
 def test_modules_that_a_target_cannot_hold_are_unsupported_with_the_reason(tmp_path: Path) -> None:
     record = run_export(tmp_path, "custom", "complex", "branching", exporters=("onnx", "torch-export"))
-    found = {(result.case, result.target): result for result in record.results}
+    found = {(result.case, result.format): result for result in record.results}
     custom = found["custom", "onnx"]
     assert custom.status is ExportStatus.UNSUPPORTED
     assert "phasewise_test::twice" in custom.reason
@@ -181,7 +181,7 @@ def test_modules_that_a_target_cannot_hold_are_unsupported_with_the_reason(tmp_p
         assert "\n" not in branching.reason
     for result in record.results:
         if result.status is ExportStatus.UNSUPPORTED:
-            assert result.files == () and not (tmp_path / result.case / result.target).exists()
+            assert result.files == () and not (tmp_path / result.case / result.format).exists()
     # a custom operator is no hindrance to torch.export, whose script then has to import the one that registers it
     assert found["custom", "torch-export"].status is ExportStatus.OK
     assert "phasewise_test::twice" in found["custom", "torch-export"].reason

@@ -91,7 +91,7 @@ def test_the_tutorials_workload_goes_through_the_whole_graph_outside_the_reposit
 
 
 def test_shape_training(read_shape):
-    """A training step: outputs, gradients and optimizer state are held against the reference, and it resumes."""
+    """A training step: outputs, gradients and optimizer state are compared with the reference, and it resumes."""
     project = read_shape("training")
     assert set(gates(project, "training").values()) == {"pass"}
     top = project.case("training", "01-foreach", "validate", "train-step")
@@ -125,8 +125,8 @@ def test_shape_two_cases(read_shape):
         "scale": "02-inplace",
     }
     # the control repeats the last kept variant of each case
-    twins = {case["case"]: case["parent"] for case in project.read("two_cases", "aa", "plan")["cases"]}
-    assert twins == {"rows": "01-vectorised", "scale": "02-inplace"}
+    parents = {case["case"]: case["parent"] for case in project.read("two_cases", "aa", "plan")["cases"]}
+    assert parents == {"rows": "01-vectorised", "scale": "02-inplace"}
 
 
 def test_shape_alternatives(read_shape):

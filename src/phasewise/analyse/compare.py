@@ -75,9 +75,7 @@ def estimate_all(run: Run) -> Estimates:
         for case in record.cases
         if run[variant].is_here and case.rounds
     }
-    pairs = {
-        key: pair for key, case in measured.items() if (pair := _pair(case, "parent", "twin", "baseline")) is not None
-    }
+    pairs = {key: pair for key, case in measured.items() if (pair := _pair(case, "parent", "baseline")) is not None}
     levels = [measure_level(sets) for _, sets in pairs.values()]
     times = {key: step_logs(case, "variant") for key, case in measured.items()}
     times = {key: sets for key, sets in times.items() if sets}

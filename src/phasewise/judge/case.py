@@ -1,4 +1,4 @@
-"""The judge of one case, seen from the parent: its process, the ring of batches, and what arms gave held against what is right.
+"""The judge of one case, seen from the parent: its process, the ring of batches, and what arms gave beside what is right.
 
 Imports no torch.
 """

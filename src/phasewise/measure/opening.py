@@ -22,7 +22,7 @@ def open_set(sampling: Sampling) -> None:
     than to time.
 
     Raises:
-        NotTogether: one that comes after others runs out of memory; all are closed.
+        DoNotFit: one that comes after others runs out of memory; all are closed.
     """
     began = sampling.tools.now()
     sampling.process_set += 1
@@ -53,8 +53,8 @@ def _group(sampling: Sampling, arms: Sequence[str]) -> list[list[str]]:
     entrants = {arm: sampling.logs[arm].entrant for arm in arms}
     last = [arm for arm in arms if _is_recorded(sampling, [arm])]
     first = [arm for arm in arms if entrants[arm].spare_if_slow and arm not in last]
-    beside = [arm for arm in arms if arm not in (*first, *last)]
-    return [group for group in (*([arm] for arm in first), beside, *([arm] for arm in last)) if group]
+    at_once = [arm for arm in arms if arm not in (*first, *last)]
+    return [group for group in (*([arm] for arm in first), at_once, *([arm] for arm in last)) if group]
 
 
 def _is_recorded(sampling: Sampling, arms: Sequence[str]) -> bool:
@@ -65,14 +65,14 @@ def _is_recorded(sampling: Sampling, arms: Sequence[str]) -> bool:
 def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, ahead: bool = False) -> None:
     """Build `arms` side by side, then warm up one after the other; one that fails or is spared takes no part in the rounds.
 
-    With `ahead`, the processes of the sets to come build beside them. Raises NotTogether as `open_set` does.
+    With `ahead`, the processes of the sets to come build beside them. Raises DoNotFit as `open_set` does.
     """
     names = ", ".join(sampling.logs[arm].entrant.variant for arm in arms)
     sampling.tools.progress.update(f"{sampling.case}: set {sampling.process_set + 1}, opening {names}")
     at_once = len(arms) + (len(sampling.processes.to_come) if ahead else 0)
     with ThreadPoolExecutor(len(arms) + 1) as pool:
-        others = pool.submit(sampling.processes.open_waiting, beside=len(arms)) if ahead else None
-        answers = list(pool.map(partial(_open, beside=at_once - 1), [sampling.drivers[arm] for arm in arms]))
+        others = pool.submit(sampling.processes.open_waiting, concurrent_builds=len(arms)) if ahead else None
+        answers = list(pool.map(partial(_open, concurrent_builds=at_once - 1), [sampling.drivers[arm] for arm in arms]))
         if others is not None:
             others.result()
     for arm, answer in zip(arms, answers, strict=True):
@@ -92,9 +92,9 @@ def is_slow(sampling: Sampling) -> bool:
     return any(arm.step_s > sampling.budget.slow_step_s for arm in sampling.warmed)
 
 
-def _open(driver: ArmProcesses, *, beside: int) -> dict[str, Any] | Failure:
+def _open(driver: ArmProcesses, *, concurrent_builds: int) -> dict[str, Any] | Failure:
     try:
-        return driver.open(beside=beside)
+        return driver.open(concurrent_builds=concurrent_builds)
     except ProcessFailed as died:
         return died.failure
 

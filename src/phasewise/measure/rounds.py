@@ -27,7 +27,7 @@ def run_round(sampling: Sampling) -> None:
     """One block of every arm in shuffled order, every second round in the reverse of the one before.
 
     Raises:
-        NotTogether: an arm ran out of memory beside others; all are closed, and the round is lost.
+        DoNotFit: an arm ran out of memory beside others; all are closed, and the round is lost.
     """
     refresh_ring(sampling)
     order = [arm for arm in reversed(sampling.order) if arm in sampling.drivers]
@@ -41,7 +41,7 @@ def run_round(sampling: Sampling) -> None:
 
 
 def run_block(sampling: Sampling, arm: str) -> Sample | None:
-    """One block of one arm; None if it failed, which takes it out. Raises NotTogether as `run_round` does."""
+    """One block of one arm; None if it failed, which takes it out. Raises DoNotFit as `run_round` does."""
     warmed = sampling.logs[arm].warmed
     assert warmed is not None
     first = draw_start(sampling)
@@ -67,7 +67,7 @@ def add_round(sampling: Sampling, samples: Sequence[Sample]) -> None:
     )
 
 
-def ask_the_rest(sampling: Sampling, arm: str) -> None:
+def finish_arm(sampling: Sampling, arm: str) -> None:
     """After the rounds: what has still to be judged and peak memory in every set, single steps, placing and energy in the first."""
     log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
     warmed = log.warmed
@@ -93,14 +93,14 @@ def ask_the_rest(sampling: Sampling, arm: str) -> None:
 def close_set(sampling: Sampling) -> None:
     """Ask every arm for the rest, then end the processes."""
     for arm in list(sampling.drivers):
-        ask_the_rest(sampling, arm)
+        finish_arm(sampling, arm)
     sampling.processes.close()
 
 
 def close_last(sampling: Sampling) -> None:
     """As `close_set`, and the parent takes its last blocks when no process of any other arm is left."""
     for arm in list(sampling.drivers):
-        ask_the_rest(sampling, arm)
+        finish_arm(sampling, arm)
     sampling.processes.leave(arm for arm in sampling.logs if arm != PARENT)
     if PARENT in sampling.drivers:
         _time_alone(sampling)

@@ -23,7 +23,7 @@ from phasewise.measure.arms import (
     refuse,
     too_slow_to_repeat,
 )
-from phasewise.measure.driver import Entrant
+from phasewise.measure.entrant import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import Processes, start_ahead
 from phasewise.measure.progress import Progress, to_stderr
@@ -193,13 +193,13 @@ def make_entrant(chosen: Chosen, case: PlannedCase, judge: Judge, *, budget_from
     control = budget_from.kind is Kind.CONTROL
     plan = msgspec.structs.replace(chosen.plan, budget=budget_from.budget)
     planned = plan.case(case.case)
-    target = judge.launch(chosen.arm, plan)
+    launch = judge.launch(chosen.arm, plan)
     fresh = chosen.arm == "variant" and not control
-    first = replace(target, environment={**target.environment, **empty_caches(caches)})
+    first = replace(launch, environment={**launch.environment, **empty_caches(caches)})
     return Entrant(
         arm=chosen.arm,
         variant=plan.variant,
-        launches=(first, target) if fresh else (target,),
+        launches=(first, launch) if fresh else (launch,),
         fresh_caches=fresh,
         switches=planned.switches or plan.switches,
         ranks=plan.ranks,

@@ -86,8 +86,8 @@ def find_arm(case: CaseMeasurement, name: str) -> Arm | None:
 
 
 def find_parent_arm(case: CaseMeasurement) -> Arm | None:
-    """What the variant is compared with: its parent, the twin of a control, or the baseline where nothing else is there."""
-    return next((arm for name in ("parent", "twin", "baseline") if (arm := find_arm(case, name)) is not None), None)
+    """What the variant is compared with: its parent, or the baseline where nothing else is there."""
+    return next((arm for name in ("parent", "baseline") if (arm := find_arm(case, name)) is not None), None)
 
 
 def dropped_share(case: CaseMeasurement) -> float:

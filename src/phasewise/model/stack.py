@@ -170,9 +170,9 @@ def _ablate(
 
 def _control(cases: tuple[str, ...], tops: Mapping[str, str], places: Mapping[tuple[str, str], Place]) -> list[Variant]:
     """The last kept variant against itself, and the baseline against itself where they differ."""
-    top = {case: _twin(tops[case], places[(tops[case], case)]) for case in cases}
+    top = {case: _place_beside(tops[case], places[(tops[case], case)]) for case in cases}
     controls = [Variant(name=CONTROL, kind=Kind.CONTROL, phase=None, kept=False, places=top)]
-    base = {case: _twin(BASELINE, places[(BASELINE, case)]) for case in cases if tops[case] != BASELINE}
+    base = {case: _place_beside(BASELINE, places[(BASELINE, case)]) for case in cases if tops[case] != BASELINE}
     if base:
         controls.append(Variant(name=BASELINE_CONTROL, kind=Kind.CONTROL, phase=None, kept=False, places=base))
     return controls
@@ -191,7 +191,7 @@ def _peers(
     for peer in workload.peers:
         ours = beside.get(peer.name, tops)
         here = {
-            case: _twin(ours[case], places[(ours[case], case)])
+            case: _place_beside(ours[case], places[(ours[case], case)])
             for case in cases
             if not peer.cases or case in peer.cases
         }
@@ -211,5 +211,5 @@ def _peers(
     return found
 
 
-def _twin(name: str, place: Place) -> Place:
+def _place_beside(name: str, place: Place) -> Place:
     return Place(switches=place.switches, parent=name, ancestors=(name, *place.ancestors))

@@ -92,7 +92,7 @@ class Inspection(Record, frozen=True, kw_only=True):
 
 
 class Refresh(Record, frozen=True, kw_only=True):
-    """One pass of the variant over new contents of its batches, and what that is held against; "s", or "operators" where only a
+    """One pass of the variant over new contents of its batches, and what that is compared with; "s", or "operators" where only a
     count can tell.
     """
 

@@ -12,7 +12,7 @@ from phasewise.stats.percentile import p50, p99
 from phasewise.stats.ratio import RatioEstimate, p_beyond, p_value
 from phasewise.stats.sets import combine_sets, estimate_ratio
 from phasewise.stats.slope import Trend, is_warm, measure_trend
-from phasewise.stats.stopping import Continue, Progress, Stop, decide_next, is_precise
+from phasewise.stats.stopping import Continue, Standing, Stop, decide_next, is_precise
 from phasewise.stats.trimmed import TrimmedMean, trimmed_mean, yuen_interval
 from phasewise.stats.verdict import Conditions, Decision, decide_status
 
@@ -24,9 +24,9 @@ __all__ = [
     "Continue",
     "Decision",
     "Modes",
-    "Progress",
     "RatioEstimate",
     "SetLevel",
+    "Standing",
     "Stop",
     "StopRules",
     "Trend",

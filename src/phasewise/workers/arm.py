@@ -39,8 +39,8 @@ class Delivered(msgspec.Struct, frozen=True):
 class Launch:
     """What a worker opens, and the processes that it takes."""
 
-    # the arguments of `open_bench`
-    opening: Mapping[str, Any]
+    # what `open_bench` is called with
+    to_open: Mapping[str, Any]
     # where the batches lie in the first file, as it is when the program is built; None: it makes its own
     ring: Callable[[], Any] | None = None
     # memory files of each rank: batches to read, results to write
@@ -70,7 +70,7 @@ def launch_case(
     return Launch(
         ring=ring,
         files=files,
-        opening={
+        to_open={
             "make": make,
             "arguments": {
                 "plan": msgspec.to_builtins(plan),
@@ -92,7 +92,7 @@ def launch_case(
 
 
 def launch_function(
-    target: str,
+    function: str,
     *,
     setup: str = "",
     arguments: Mapping[str, Any] | None = None,
@@ -103,9 +103,9 @@ def launch_function(
 ) -> Launch:
     """A function that is one step; `setup(**arguments)` gives what it is called with."""
     return Launch(
-        opening={
+        to_open={
             "make": "phasewise.bench.stepper:bench_function",
-            "arguments": {"target": target, "setup": setup, "arguments": dict(arguments or {}), "device": device},
+            "arguments": {"function": function, "setup": setup, "arguments": dict(arguments or {}), "device": device},
             "device": device,
             "memory_bytes": memory_bytes,
         },
@@ -148,14 +148,14 @@ class ArmProcesses:
             receive_all(self._processes, "import", self._launch.timeout_s)
             self._ready = True
 
-    def open(self, *, beside: int = 0) -> dict[str, Any]:
-        """Build and make the first step, while `beside` other processes do so: build_s, first_step_s, items, version, idle_power_w;
+    def open(self, *, concurrent_builds: int = 0) -> dict[str, Any]:
+        """Build and make the first step, while `concurrent_builds` other processes do so: build_s, first_step_s, items, version, idle_power_w;
         once, however often it is asked for.
         """
         if self._opened is None:
             self.wait()
             ring = {} if self._launch.ring is None else {"ring": self._launch.ring()}
-            answers = self._ask("open", **self._launch.opening, **ring, beside=beside)
+            answers = self._ask("open", **self._launch.to_open, **ring, concurrent_builds=concurrent_builds)
             slowest = {name: max(answer[name] for answer in answers) for name in ("build_s", "first_step_s")}
             self._opened = {**answers[0], **slowest}
         return self._opened
