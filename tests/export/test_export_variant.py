@@ -9,6 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_module_is_exported_compared_and_timed_in_interleaved_rounds(mlp: tupl
     assert decode(encode(record), Export, "record") == record
 
 
-def test_a_target_that_is_not_installed_is_skipped_with_its_cure(mlp: tuple[Path, Export]) -> None:
+def test_a_format_that_is_not_installed_is_skipped_with_its_cure(mlp: tuple[Path, Export]) -> None:
     folder, record = mlp
     assert record.results[3].reason == "needs an NVIDIA GPU"
     assert not (folder / "mlp" / "tensorrt").exists()
@@ -212,7 +213,14 @@ def test_programs_that_cannot_be_built_cost_their_own_case_only(tmp_path: Path) 
     assert record.skipped == ""
 
 
-def test_a_target_that_takes_the_worker_down_costs_only_itself(tmp_path: Path) -> None:
+def test_a_cap_on_memory_is_not_meant_for_what_writes_exports(tmp_path: Path) -> None:
+    plan = make_plan("mlp")
+    capped = tuple(msgspec.structs.replace(case, memory_limit_bytes=1 << 20) for case in plan.cases)
+    record = run_export(tmp_path, "mlp", cases=capped)
+    assert [(result.status, result.reason) for result in record.results] == [(ExportStatus.OK, "")]
+
+
+def test_a_format_that_takes_the_worker_down_costs_only_itself(tmp_path: Path) -> None:
     record = run_export(tmp_path, "trap", exporters=("torch-export", "tensorrt", "onnx"))
     statuses = [ExportStatus.FAILED, ExportStatus.SKIPPED, ExportStatus.FAILED]
     assert [result.status for result in record.results] == statuses

@@ -79,7 +79,7 @@ class FakeArm:
     def wait(self) -> None:
         self._call("wait")
 
-    def open(self, *, concurrent_builds: int = 0) -> dict[str, Any]:
+    def open(self, *, ring: Any = None, concurrent_builds: int = 0) -> dict[str, Any]:
         if self.number not in self.clock.built:
             self._call("open", self.number)
             self.clock.beside.append(concurrent_builds)

@@ -7,6 +7,8 @@ import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import msgspec
+
 from phasewise.export.answers import About, Described
 from phasewise.export.format import ExportedCase, describe_failure, export_format
 from phasewise.records.base import find_case
@@ -55,7 +57,10 @@ def export_case(
     """Results of one case in the plan's order of formats, and what its module looks like; None if it can't be built."""
     results: list[ExportResult] = []
     about: About | None = None
-    launch = launch_case(plan, planned.case, root, make="phasewise.export.eager:bench_module")
+    # a cap on memory is meant for the program, not for the compilers that write its exports
+    uncapped = msgspec.structs.replace(planned, memory_limit_bytes=None)
+    whole = msgspec.structs.replace(plan, cases=(uncapped,))
+    launch = launch_case(whole, planned.case, root, make="phasewise.export.eager:bench_module")
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="phasewise-export-")))
         eager: ArmProcesses | None = None

@@ -82,7 +82,7 @@ def _validate(
 
 def follow(judge: Judge, name: str, arm: ArmProcesses, *, keep: str = "", kept: str = "") -> tuple[TensorError, ...]:
     """Open an arm and judge a block on each batch; of a program with state, blocks of one step, of two, and so on from the initial state."""
-    is_stateful = arm.open()["stateful"] or judge.is_stateful
+    is_stateful = arm.open(ring=judge.list_slots())["stateful"] or judge.is_stateful
     if is_stateful and keep:
         arm.settle(0)
         judge.keep_initial(name, arm, keep)
