@@ -25,7 +25,7 @@ def there(tmp_path: Path) -> Run:
     """A synthetic run on disk; its gates are of other plans than those beside them."""
     layout = Layout(tmp_path)
     memory, disk = make_records(), Run(WORKLOAD, RUN, layout=layout)
-    for record in (memory.plan, *memory.held):
+    for record in (memory.plan, *memory.known):
         store.write(
             record, Run(WORKLOAD, RUN, [memory.plan], layout=layout).path(type(record), getattr(record, "variant", ""))
         )

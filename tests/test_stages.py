@@ -61,7 +61,7 @@ def test_a_job_waits_for_each_record_that_it_is_given(graph: Graph, run: Run) ->
             for kind, file in ((Validation, "validate.json"), (Measurement, "measure.json")):
                 waited = {Path(name).parent.name for name in files if Path(name).name == file}
                 records = {name: _record(kind, name) for name in run.rows}
-                held = Run(run.workload, run.name, [*run.held, *records.values()])
+                held = Run(run.workload, run.name, [*run.known, *records.values()])
                 job = Job(stage=stage, run=held, subject=variant, layout=graph.layout)
                 assert job.given(kind).keys() == waited
         measured = {Path(name).parent.name for name in graph.inputs("measure", names) if name.endswith("validate.json")}

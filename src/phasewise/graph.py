@@ -109,7 +109,7 @@ def _hold_plans(planned: PlannedRun, layout: Layout) -> Run:
 
 
 def _plans(run: Run) -> list[VariantPlan]:
-    return [record for record in run.held if isinstance(record, VariantPlan)]
+    return [record for record in run.known if isinstance(record, VariantPlan)]
 
 
 def _list_records(run: Run) -> list[Need]:

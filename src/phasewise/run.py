@@ -30,9 +30,9 @@ from phasewise.records.plan import (
     CapturePlan,
     Kind,
     PlannedCase,
+    PlannedPhase,
+    PlannedVariant,
     RunPlan,
-    StoryPhase,
-    StoryVariant,
     VariantPlan,
 )
 from phasewise.records.predict import Predicted
@@ -80,7 +80,7 @@ class Run:
         self._records[type(record), subject] = record
 
     @property
-    def held(self) -> tuple[Record, ...]:
+    def known(self) -> tuple[Record, ...]:
         """The records that were given or read so far."""
         return tuple(record for record in self._records.values() if record is not None)
 
@@ -160,12 +160,12 @@ class Run:
         return VariantRecords(run=self, name=variant)
 
     @cached_property
-    def rows(self) -> dict[str, StoryVariant]:
+    def rows(self) -> dict[str, PlannedVariant]:
         """What the plan tells of each variant, in order."""
         return {row.variant: row for row in self.plan.variants}
 
     @cached_property
-    def phases(self) -> dict[str, StoryPhase]:
+    def phases(self) -> dict[str, PlannedPhase]:
         """The phase that ends in a variant; none ends in the baseline, an ablation, a control or a peer."""
         return {phase.variant: phase for phase in self.plan.phases}
 
@@ -182,7 +182,7 @@ class Run:
         """Name of the baseline."""
         return next(name for name, row in self.rows.items() if row.kind is Kind.BASELINE)
 
-    def rows_in(self, case: str, *kinds: Kind) -> list[StoryVariant]:
+    def rows_in(self, case: str, *kinds: Kind) -> list[PlannedVariant]:
         """Rows of these kinds that apply to `case`, in the order in which they are told."""
         return [row for row in self.plan.variants if row.kind in kinds and case in row.cases]
 

@@ -12,9 +12,9 @@ from functools import partial
 import msgspec
 
 from phasewise.jobs import OF_RUN, Job, Need, Stage
-from phasewise.model.followed import name_followed
 from phasewise.model.headline import Cast, cast_headline, is_in_headlines
 from phasewise.model.stack import BASELINE
+from phasewise.model.stand_ins import name_stand_ins
 from phasewise.records.analyse import VariantAnalysis
 from phasewise.records.base import find_case
 from phasewise.records.export import Export
@@ -59,16 +59,16 @@ def _prepare(job: Job) -> Prepared:
     return prepare_in_process(job.run.need(PreparePlan), job.closure, job.layout)
 
 
-def _need_yardsticks(run: Run, variant: str) -> list[Need]:
-    """The gate of the baseline, whose own error is the yardstick.
+def _need_gates_before(run: Run, variant: str) -> list[Need]:
+    """The gate of the baseline, whose own error the others are compared with.
 
     Gates wait for no other, so that they can run side by side, unless the reference covers a sample and the baseline is too
-    slow for the rest: then for those that may be followed there.
+    slow for the rest: then for those that may stand in for it there.
     """
     plan = run.need(VariantPlan, variant)
     plans = run.find_all(VariantPlan, plan.ancestors)
-    followed = {name for case in plan.cases for name in name_followed(case, plans)}
-    gates = [name for name in plan.ancestors if name == BASELINE or name in followed]
+    stand_ins = {name for case in plan.cases for name in name_stand_ins(case, plans)}
+    gates = [name for name in plan.ancestors if name == BASELINE or name in stand_ins]
     return [(VariantPlan, variant), *((Validation, name) for name in gates)]
 
 
@@ -85,7 +85,7 @@ def _validate(job: Job) -> Validation:
         machine=job.run.machine.identity,
         commit=job.commit,
         closure=job.closure,
-        hold=None if job.scratch is not None else partial(lock_machine, plan.device, ranks=plan.ranks),
+        lock=None if job.scratch is not None else partial(lock_machine, plan.device, ranks=plan.ranks),
     )
     write_curves(record, job.captures)
     return record
@@ -188,12 +188,12 @@ def _profile(job: Job) -> Profile:
 
     plan, machine = job.plan, job.run.machine
     share: Callable[[], contextlib.AbstractContextManager[None]] = partial(share_machine, plan.device)
-    hold: Callable[[], contextlib.AbstractContextManager[None]] = partial(lock_machine, plan.device)
+    lock_alone: Callable[[], contextlib.AbstractContextManager[None]] = partial(lock_machine, plan.device)
     if job.scratch is not None:
-        share = hold = contextlib.nullcontext
+        share = lock_alone = contextlib.nullcontext
     return profile_variant(
         plan, job.run[job.subject].validation, machine=machine, root=job.layout.root, captures=job.captures, commit=job.commit,
-        share=share, hold=hold,
+        share=share, lock_alone=lock_alone,
     )  # fmt: skip
 
 
@@ -237,8 +237,8 @@ PREPARE = Stage(
     needs=lambda run, _: [(PreparePlan, "")], seconds=lambda run, _: 60.0, make=_prepare,
 )  # fmt: skip
 VALIDATE = Stage(
-    name="validate", about="Hold a variant against the float64 reference: the gate before any timing.", record=Validation,
-    needs=_need_yardsticks, after=lambda run, _: OF_RUN, lock="shared",
+    name="validate", about="Compare a variant with the float64 reference: the gate before any timing.", record=Validation,
+    needs=_need_gates_before, after=lambda run, _: OF_RUN, lock="shared",
     seconds=lambda run, variant: 25.0 * _count_cases(run, variant), make=_validate,
 )  # fmt: skip
 PREDICT = Stage(

@@ -74,12 +74,12 @@ def clone(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
-def overwrite(target: Any, source: Any) -> str:
-    """Copy the tensors of `source` into the memory of those of `target`; "" or the reason why that can't be done."""
-    opaque = opaque_in(target)
+def overwrite(destination: Any, source: Any) -> str:
+    """Copy the tensors of `source` into the memory of those of `destination`; "" or the reason why that can't be done."""
+    opaque = opaque_in(destination)
     if opaque:
         return f"the batch holds an object at {opaque[0] or 'its top'} that can't be copied into"
-    into, out_of = dict(walk(target)), dict(walk(source))
+    into, out_of = dict(walk(destination)), dict(walk(source))
     if into.keys() != out_of.keys():
         return "two batches have different structures"
     if not any(isinstance(leaf, torch.Tensor) for leaf in into.values()):

@@ -11,10 +11,10 @@ from phasewise.records.plan import (
     Budget,
     Kind,
     PlannedCase,
+    PlannedPhase,
     PlannedRisk,
+    PlannedVariant,
     RunPlan,
-    StoryPhase,
-    StoryVariant,
     VariantPlan,
 )
 from phasewise.records.validate import CheckResult, Outcome
@@ -111,8 +111,8 @@ class Peer:
 
 def make_row(
     name: str, kind: Kind, phase: str | None, parent: str | None, ancestors: tuple[str, ...], made: Phase
-) -> StoryVariant:
-    return StoryVariant(
+) -> PlannedVariant:
+    return PlannedVariant(
         variant=name,
         kind=kind,
         phase=phase,
@@ -127,8 +127,8 @@ def make_row(
     )
 
 
-def make_story(name: str, phase: Phase) -> StoryPhase:
-    return StoryPhase(
+def plan_phase(name: str, phase: Phase) -> PlannedPhase:
+    return PlannedPhase(
         phase=phase.name,
         variant=name,
         part=phase.part,
@@ -145,7 +145,7 @@ def make_story(name: str, phase: Phase) -> StoryPhase:
     )
 
 
-def make_plan(row: StoryVariant, run_plan: RunPlan) -> VariantPlan:
+def make_plan(row: PlannedVariant, run_plan: RunPlan) -> VariantPlan:
     return VariantPlan(
         protocol=1,
         workload="toy",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from synthetic_plan import BASELINE, CPU, GPU, Peer, Phase, make_plan, make_row, make_story
+from synthetic_plan import BASELINE, CPU, GPU, Peer, Phase, make_plan, make_row, plan_phase
 from synthetic_records import record_baseline, record_control, record_peer, record_phase, rounds_of
 
 from phasewise import run
@@ -96,7 +96,7 @@ def make_run(
         chain[name] = (parent, *chain[parent])
         truth[name] = truth[parent] / phase.speedup * (phase.items / 1000.0)
         rows.append(make_row(name, Kind.PHASE, phase.name, parent, chain[name], phase))
-        stories.append(make_story(name, phase))
+        stories.append(plan_phase(name, phase))
         planned[name] = phase
         if phase.keep and phase.must is None and phase.skip is None and phase.untimed is None:
             tops = name

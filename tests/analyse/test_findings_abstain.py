@@ -58,12 +58,12 @@ def test_a_replay_without_attribution_hides_kernels(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NEEDS_KERNELS)
-def test_the_eager_twin_stands_in_for_a_replay(name: str) -> None:
-    assert judge(name, profile(graph_replay=True, attributed_by="eager-twin")).outcome == "absent"
+def test_the_step_without_its_graphs_stands_in_for_a_replay(name: str) -> None:
+    assert judge(name, profile(graph_replay=True, attributed_by="ungraphed")).outcome == "absent"
 
 
 def test_gaps_of_a_replay_are_never_judged() -> None:
-    assert judge("launch-gaps", profile(graph_replay=True, attributed_by="eager-twin")).outcome == "abstained"
+    assert judge("launch-gaps", profile(graph_replay=True, attributed_by="ungraphed")).outcome == "abstained"
 
 
 @pytest.mark.parametrize("name", ["near-the-roof", "excess-traffic"])
@@ -82,7 +82,7 @@ def test_a_step_that_is_captured_in_part_is_judged_by_its_trace() -> None:
 
 def test_the_twins_kernels_fill_the_step_that_a_replay_hides() -> None:
     hidden = Breakdown(wall_s=10e-3, kernel_s=0.0, sync_wait_s=10e-3)
-    step = profile(graph_replay=True, attributed_by="eager-twin", breakdown=hidden)
+    step = profile(graph_replay=True, attributed_by="ungraphed", breakdown=hidden)
     assert judge("host-sync", replace(step, count=Count(synchronisations=3))).outcome == "absent"
     assert evidence(step).time.of("kernel") == pytest.approx(9e-3)
 

@@ -1,4 +1,4 @@
-"""Predictions held against outcomes: only what stood before the measurement counts, and rates of few are none."""
+"""Predictions compared with outcomes: only what stood before the measurement counts, and rates of few are none."""
 
 from __future__ import annotations
 

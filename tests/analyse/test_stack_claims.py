@@ -1,4 +1,4 @@
-"""What may be claimed of a stack: its speed-up over the baseline is held against the A/A floor of its case."""
+"""What may be claimed of a stack: its speed-up over the baseline is compared with the A/A floor of its case."""
 
 from __future__ import annotations
 

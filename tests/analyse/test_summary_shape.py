@@ -27,7 +27,7 @@ EXPORT = Export(
     plan="0",
     machine="m",
     commit="abc",
-    results=(ExportResult(case="main", target="onnx", status=ExportStatus.UNSUPPORTED, reason="complex numbers"),),
+    results=(ExportResult(case="main", format="onnx", status=ExportStatus.UNSUPPORTED, reason="complex numbers"),),
 )
 
 

@@ -16,9 +16,11 @@ def eight() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("beside", "part"), [(0, 8), (1, 4), (2, 2), (5, 1), (40, 1)])
-def test_each_of_several_builds_has_its_part_of_the_threads_and_all_of_them_after(beside: int, part: int) -> None:
-    with share_cores(beside):
+@pytest.mark.parametrize(("concurrent_builds", "part"), [(0, 8), (1, 4), (2, 2), (5, 1), (40, 1)])
+def test_each_of_several_builds_has_its_part_of_the_threads_and_all_of_them_after(
+    concurrent_builds: int, part: int
+) -> None:
+    with share_cores(concurrent_builds):
         assert torch.get_num_threads() == part
     assert torch.get_num_threads() == 8
 

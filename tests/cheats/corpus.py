@@ -36,7 +36,7 @@ CORPUS: dict[str, Cheat] = {
         refused_by="gate",
     ),
     "sampled_items_only": Cheat(refused_by="gate", size="full"),
-    # what it is held against
+    # what it is compared with
     **_all("wide_phase_tolerance wide_tier reference_in_float32 reference_is_nan", refused_by="gate"),
     # outputs that are not there yet, and untimed hooks
     **_all("lazy_subclass instance_method lazy_mapping work_in_outputs work_in_state", refused_by="either"),

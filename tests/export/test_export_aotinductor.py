@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from phasewise.export.targets import aotinductor
+from phasewise.export.formats import aotinductor
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 

@@ -14,10 +14,10 @@ from phasewise.export import export_variant
 from phasewise.export.answers import About, Written
 from phasewise.export.call import Flat
 from phasewise.export.capture import capture
+from phasewise.export.format import ExportedCase, describe_failure, export_format, launch_clean
+from phasewise.export.formats import torch_export
+from phasewise.export.formats.names import Names
 from phasewise.export.manifest import write_manifest
-from phasewise.export.target import Case, describe_failure, export_target, launch_clean
-from phasewise.export.targets import torch_export
-from phasewise.export.targets.names import Names
 from phasewise.model.workload import Unsupported
 from phasewise.records.errors import UserError
 from phasewise.records.export import ExportStatus
@@ -46,8 +46,8 @@ class BentEager:
         self.blocks += 1
         return {"wall_s": 1e-3 * steps}
 
-    def apply(self, function: str, kind: type[Written], *, target: str, folder: str) -> list[Written]:
-        assert (function, target) == ("phasewise.export.eager:write_target", "torch-export")
+    def apply(self, function: str, kind: type[Written], *, format: str, folder: str) -> list[Written]:
+        assert (function, format) == ("phasewise.export.eager:write_format", "torch-export")
         exported = capture(Flat(self.module, ("input",)), [(self.x,)])
         exported.state_dict["module.weight"].data[1, 2] += self.bend
         torch_export.write(exported, Names(("x",), ("output",), ("float32", "float32")), Path(folder))
@@ -60,8 +60,8 @@ def export_bent(folder: Path, bend: float) -> tuple[object, BentEager]:
     np.savez(folder / "inputs-0.npz", x=x.numpy())
     np.savez(folder / "outputs-0.npz", output=module(x).numpy())
     eager = BentEager(module, x, bend)
-    case = Case(plan=make_plan("mlp"), name="mlp", root=ROOT, scratch=folder, about=ABOUT, eager=eager)
-    return export_target(case, "torch-export", folder / "out"), eager
+    case = ExportedCase(plan=make_plan("mlp"), name="mlp", root=ROOT, scratch=folder, about=ABOUT, eager=eager)
+    return export_format(case, "torch-export", folder / "out"), eager
 
 
 def test_an_export_with_other_weights_is_a_mismatch_and_is_not_timed(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_an_export_is_loaded_where_nothing_of_the_workload_is_and_its_operators_
     for name, files in (("mlp", set()), ("custom", {"small_models.py"})):
         scratch = tmp_path / name
         (scratch / "inputs.npz").rename(scratch / "inputs-0.npz")
-        case = Case(plan=plan, name=name, root=ROOT, scratch=scratch, about=ABOUT, eager=None)
+        case = ExportedCase(plan=plan, name=name, root=ROOT, scratch=scratch, about=ABOUT, eager=None)
         with contextlib.closing(ArmProcesses(launch_clean(case, scratch / "torch-export"))) as clean:
             clean.open()
             assert clean.files() == files
@@ -95,7 +95,7 @@ def test_an_export_is_loaded_where_nothing_of_the_workload_is_and_its_operators_
 
 def test_files_that_the_script_refuses_are_a_failure_with_its_sentence(tmp_path: Path) -> None:
     (tmp_path / "infer.py").write_bytes((ROOT / "src/phasewise/export/scripts/infer_torch.py").read_bytes())
-    case = Case(plan=make_plan("mlp"), name="mlp", root=tmp_path, scratch=tmp_path, about=ABOUT, eager=None)
+    case = ExportedCase(plan=make_plan("mlp"), name="mlp", root=tmp_path, scratch=tmp_path, about=ABOUT, eager=None)
     clean = ArmProcesses(launch_clean(case, tmp_path))
     with contextlib.closing(clean), pytest.raises(ProcessFailed) as died:
         clean.open()

@@ -9,6 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_module_is_exported_compared_and_timed_in_interleaved_rounds(mlp: tupl
     assert decode(encode(record), Export, "record") == record
 
 
-def test_a_target_that_is_not_installed_is_skipped_with_its_cure(mlp: tuple[Path, Export]) -> None:
+def test_a_format_that_is_not_installed_is_skipped_with_its_cure(mlp: tuple[Path, Export]) -> None:
     folder, record = mlp
     assert record.results[3].reason == "needs an NVIDIA GPU"
     assert not (folder / "mlp" / "tensorrt").exists()
@@ -73,7 +74,7 @@ def test_the_signature_names_inputs_and_outputs_in_the_order_of_the_placed_batch
 def test_the_manifest_holds_the_hashes_the_tier_and_the_errors_found(mlp: tuple[Path, Export]) -> None:
     folder, record = mlp
     for result in record.results[:3]:
-        target = folder / "mlp" / result.target
+        target = folder / "mlp" / result.format
         manifest = json.loads((target / "manifest.json").read_text())
         assert manifest["status"] == "ok"
         assert (manifest["tier"], manifest["allowance"]) == ("moderate", {"rtol": 1e-4, "atol": 1e-5})
@@ -168,7 +169,7 @@ def test_the_saved_program_holds_no_pickle(mlp: tuple[Path, Export]) -> None:
 
 def test_modules_that_a_target_cannot_hold_are_unsupported_with_the_reason(tmp_path: Path) -> None:
     record = run_export(tmp_path, "custom", "complex", "branching", exporters=("onnx", "torch-export"))
-    found = {(result.case, result.target): result for result in record.results}
+    found = {(result.case, result.format): result for result in record.results}
     custom = found["custom", "onnx"]
     assert custom.status is ExportStatus.UNSUPPORTED
     assert "phasewise_test::twice" in custom.reason
@@ -181,7 +182,7 @@ def test_modules_that_a_target_cannot_hold_are_unsupported_with_the_reason(tmp_p
         assert "\n" not in branching.reason
     for result in record.results:
         if result.status is ExportStatus.UNSUPPORTED:
-            assert result.files == () and not (tmp_path / result.case / result.target).exists()
+            assert result.files == () and not (tmp_path / result.case / result.format).exists()
     # a custom operator is no hindrance to torch.export, whose script then has to import the one that registers it
     assert found["custom", "torch-export"].status is ExportStatus.OK
     assert "phasewise_test::twice" in found["custom", "torch-export"].reason
@@ -212,7 +213,14 @@ def test_programs_that_cannot_be_built_cost_their_own_case_only(tmp_path: Path) 
     assert record.skipped == ""
 
 
-def test_a_target_that_takes_the_worker_down_costs_only_itself(tmp_path: Path) -> None:
+def test_a_cap_on_memory_is_not_meant_for_what_writes_exports(tmp_path: Path) -> None:
+    plan = make_plan("mlp")
+    capped = tuple(msgspec.structs.replace(case, memory_limit_bytes=1 << 20) for case in plan.cases)
+    record = run_export(tmp_path, "mlp", cases=capped)
+    assert [(result.status, result.reason) for result in record.results] == [(ExportStatus.OK, "")]
+
+
+def test_a_format_that_takes_the_worker_down_costs_only_itself(tmp_path: Path) -> None:
     record = run_export(tmp_path, "trap", exporters=("torch-export", "tensorrt", "onnx"))
     statuses = [ExportStatus.FAILED, ExportStatus.SKIPPED, ExportStatus.FAILED]
     assert [result.status for result in record.results] == statuses

@@ -94,7 +94,7 @@ def test_the_tutorials_workload_goes_through_the_whole_graph_outside_the_reposit
 
 
 def test_shape_training(read_shape):
-    """A training step: outputs, gradients and optimizer state are held against the reference, and it resumes."""
+    """A training step: outputs, gradients and optimizer state are compared with the reference, and it resumes."""
     project = read_shape("training")
     assert set(gates(project, "training").values()) == {"pass"}
     top = project.case("training", "01-foreach", "validate", "train-step")
@@ -135,7 +135,7 @@ def test_shape_two_cases(read_shape):
             ("baseline", "00-baseline"),
             ("variant", end),
         ]
-        assert [(arm["arm"], arm["variant"]) for arm in control["arms"]] == [("twin", end), ("variant", end)]
+        assert [(arm["arm"], arm["variant"]) for arm in control["arms"]] == [("parent", end), ("variant", end)]
 
 
 def test_shape_alternatives(read_shape):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from phasewise.measure.driver import Entrant
+from phasewise.measure.entrant import Entrant
 from phasewise.measure.neighbours import Neighbours
 from phasewise.measure.processes import Processes
 from phasewise.measure.sampling import Tools
@@ -79,10 +79,10 @@ class FakeArm:
     def wait(self) -> None:
         self._call("wait")
 
-    def open(self, *, beside: int = 0) -> dict[str, Any]:
+    def open(self, *, ring: Any = None, concurrent_builds: int = 0) -> dict[str, Any]:
         if self.number not in self.clock.built:
             self._call("open", self.number)
-            self.clock.beside.append(beside)
+            self.clock.beside.append(concurrent_builds)
             self.clock.built.add(self.number)
             if len(self.clock.built) > self.most_built:
                 self.close()

@@ -82,8 +82,8 @@ def test_a_control_is_the_end_of_the_stack_twice(tmp_path: Path, plans: dict[str
     write_program(tmp_path)
     found = control(tmp_path, plans, {"01-other": record("01-other")})
     assert decode(encode(found), ControlMeasurement, "here") == found
-    assert [(arm.arm, arm.variant) for arm in found.measured.arms] == [("twin", "01-other"), ("variant", "01-other")]
-    assert len(paired_log_ratios(found.measured, "twin", "variant")) == 1
+    assert [(arm.arm, arm.variant) for arm in found.measured.arms] == [("parent", "01-other"), ("variant", "01-other")]
+    assert len(paired_log_ratios(found.measured, "parent", "variant")) == 1
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,9 @@ class FakeJudge:
     fills: list[dict[int, int | None]] = field(default_factory=list)
     states: list[tuple[int, bool]] = field(default_factory=list)
 
+    def list_slots(self) -> None:
+        return None
+
     def fill(self, drivers: Any, entries: dict[int, int | None]) -> None:
         self.fills.append(dict(entries))
         for entry, number in entries.items():

@@ -13,7 +13,7 @@ from phasewise.measure import compare, measure_variant
 from phasewise.measure.compare import name_function
 from phasewise.measure.neighbours import Watch, watch_machine
 from phasewise.measure.progress import Silent, Stream
-from phasewise.measure.scale import TURNS, choose_steps, is_precise, measure_scale
+from phasewise.measure.scale import ROUNDS, choose_steps, is_precise, measure_scale
 from phasewise.model.ratios import estimate_speedup, step_times
 from phasewise.records.errors import UserError
 from phasewise.records.measure import Measurement, ScalePoint
@@ -118,12 +118,12 @@ def test_a_variant_that_crashes_is_on_record_and_costs_itself_only(tmp_path: Pat
 
 def test_a_baseline_too_slow_for_its_shape_is_measured_at_smaller_ones(tmp_path: Path) -> None:
     plan = plan_program("good", baseline_at=({"n": 4}, {"n": 6}))
-    # as few turns as there may be
+    # as few rounds as there may be
     plan = msgspec.structs.replace(plan, budget=msgspec.structs.replace(plan.budget, seconds=1e-3))
     (case,) = measure(tmp_path, plan).cases
     assert [(point.shape, point.items) for point in case.scale] == [({"n": 4}, 4.0), ({"n": 6}, 6.0)]
     turns = {len(point.wall_s) for point in case.scale}
-    assert len(turns) == 1 and TURNS[0] <= turns.pop() <= TURNS[1]
+    assert len(turns) == 1 and ROUNDS[0] <= turns.pop() <= ROUNDS[1]
     assert all(wall > 0 for point in case.scale for wall in point.wall_s)
     # a step of this program has as many operators at every shape
     small, large = case.scale
@@ -147,7 +147,7 @@ def test_the_shapes_take_turns_until_their_times_are_known(monkeypatch: pytest.M
     plan = plan_program("good", baseline_at=({"n": 4}, {"n": 6}))
     case = measure_scale(plan, plan.cases[0], Path(), tools(clock))
     turns = len(case.scale[0].wall_s)
-    assert turns == TURNS[0] if noise == 0.0 else TURNS[0] < turns <= TURNS[1]
+    assert turns == ROUNDS[0] if noise == 0.0 else ROUNDS[0] < turns <= ROUNDS[1]
     assert [(point.items, len(point.wall_s), point.elements) for point in case.scale] == [
         (4, turns, 40),
         (6, turns, 60),

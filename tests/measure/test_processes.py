@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from measure.fakes import Clock, FakeLaunch, entrant, plan_fakes
-from phasewise.measure.driver import Entrant
+from phasewise.measure.entrant import Entrant
 from phasewise.measure.processes import start_ahead
 
 

@@ -32,7 +32,7 @@ from phasewise.model.freshness import Closure
 from phasewise.model.parse import parse, read_hints
 from phasewise.model.stack import stack_variants
 from phasewise.model.workload import DEFAULT_TIERS
-from phasewise.plan.story import tell_story
+from phasewise.plan.run_plan import make_run_plan
 from phasewise.plan.variant import RunContext, plan_variant
 from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
@@ -112,7 +112,7 @@ def plan(workload: Workload) -> None:
     cases = tuple(name for name, case in checked.cases.items() if case.tiny is not None)
     stack = stack_variants(checked, cases, MACHINE, "both")
     if cases:
-        encode(tell_story(checked, stack, options, "tiny-cpu", "tiny", "cpu", "moderate", cases))
+        encode(make_run_plan(checked, stack, options, "tiny-cpu", "tiny", "cpu", "moderate", cases))
     for variant in stack.variants:
         if variant.places:
             encode(plan_variant(context, stack, variant))

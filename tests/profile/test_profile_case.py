@@ -11,7 +11,7 @@ import torch
 from toy import toy_machine, toy_plan, write_toy
 
 from phasewise.profile.capture import open_profiled
-from phasewise.profile.case import eager_twin, profile_case
+from phasewise.profile.case import profile_case, switch_graphs_off
 from phasewise.profile.opinion import ask_second_opinion
 from phasewise.profile.timeline import frame_steps, summarise
 from phasewise.profile.trace import decode_trace, parse_trace
@@ -159,21 +159,27 @@ def test_a_trace_is_written_while_other_cases_may_have_the_device(tmp_path, monk
     assert seen == [["cpu"], []] and held == []
 
 
-def test_the_eager_twin_switches_graphs_off_and_nothing_else():
+def test_graphs_are_switched_off_and_nothing_else():
     case = PlannedCase(
         case="one",
         shape={},
         switches={"cuda_graph": True, "tf32": True, "graph": True, "photograph": True, "graphs": 3},
     )
-    assert eager_twin(case) == {"cuda_graph": False, "tf32": True, "graph": False, "photograph": True, "graphs": 3}
-    assert eager_twin(PlannedCase(case="one", shape={}, switches={"graph": False})) is None
+    assert switch_graphs_off(case) == {
+        "cuda_graph": False,
+        "tf32": True,
+        "graph": False,
+        "photograph": True,
+        "graphs": 3,
+    }
+    assert switch_graphs_off(PlannedCase(case="one", shape={}, switches={"graph": False})) is None
 
 
-def test_where_replays_hide_kernels_the_eager_twin_is_read_or_findings_abstain(tmp_path, monkeypatch):
+def test_where_replays_hide_kernels_the_step_without_its_graphs_is_read_or_findings_abstain(tmp_path, monkeypatch):
     write_toy(tmp_path)
     monkeypatch.setattr("phasewise.profile.case.hides_kernels", lambda trace, frames: True)
     rest = {"root": tmp_path, "captures": tmp_path / "captures", "machine": toy_machine()}
     found = profile_case(toy_plan(tmp_path, profilers=("torch",), switches={"graph": True}), "one", **rest)
-    assert found.attributed_by == "eager-twin"
+    assert found.attributed_by == "ungraphed"
     assert any(row.name == "aten::mm" for row in found.kernels)
     assert profile_case(toy_plan(tmp_path, profilers=("torch",)), "one", **rest).attributed_by == "none"

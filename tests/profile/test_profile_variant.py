@@ -177,7 +177,7 @@ def test_a_case_that_was_too_tight_beside_others_is_profiled_again_alone(tmp_pat
         out = Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory")
         return CaseProfile(case=case, failure=out if case == "two" and held == ["shared"] else None)
 
-    places = {"share": lambda: keep("shared"), "hold": lambda: keep("alone")}
+    places = {"share": lambda: keep("shared"), "lock_alone": lambda: keep("alone")}
     found = run(tmp_path, three_cases(tmp_path), None, one, toy_machine("h200"), **places)
     assert [case.failure for case in found.cases] == [None, None, None]
     assert sorted(tries) == [("one", "shared"), ("three", "shared"), ("two", "alone"), ("two", "shared")]

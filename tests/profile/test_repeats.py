@@ -6,14 +6,14 @@ from phasewise.profile.repeats import Loop, find_loop
 
 def test_the_outer_loop_is_found_even_if_its_body_repeats_an_operator():
     body = ["mm", "add", "add", "add", "tanh"]
-    assert find_loop([*["start"], *body * 20, "end"]) == Loop(first=1, period=5, turns=20)
+    assert find_loop([*["start"], *body * 20, "end"]) == Loop(first=1, period=5, passes=20)
 
 
-def test_an_inner_loop_of_more_turns_wins():
-    assert find_loop((["a"] * 9 + ["b"]) * 4) == Loop(first=0, period=1, turns=9)
+def test_an_inner_loop_of_more_passes_wins():
+    assert find_loop((["a"] * 9 + ["b"]) * 4) == Loop(first=0, period=1, passes=9)
 
 
-def test_two_turns_are_no_loop():
+def test_two_passes_are_no_loop():
     assert find_loop(["a", "b", "a", "b"]) is None
     assert find_loop([]) is None
 
@@ -23,9 +23,9 @@ def test_two_turns_are_no_loop():
     st.integers(3, 12),
     st.lists(st.sampled_from("xyz"), max_size=4),
 )
-def test_a_planted_loop_is_found_with_at_least_its_turns(body, turns, before):
-    names = [*before, *body * turns]
+def test_a_planted_loop_is_found_with_at_least_its_passes(body, passes, before):
+    names = [*before, *body * passes]
     found = find_loop(names)
-    assert found.turns >= turns
-    stretch = names[found.first : found.first + found.period * found.turns]
-    assert stretch == stretch[: found.period] * found.turns
+    assert found.passes >= passes
+    stretch = names[found.first : found.first + found.period * found.passes]
+    assert stretch == stretch[: found.period] * found.passes

@@ -24,7 +24,7 @@ from phasewise.records.analyse import (
     VariantAnalysis,
 )
 from phasewise.records.base import Interval, Quantity, Record
-from phasewise.records.plan import Kind, PlannedRisk, PlannedTarget, RunPlan, StoryPhase, StoryVariant
+from phasewise.records.plan import Kind, PlannedPhase, PlannedRisk, PlannedTarget, PlannedVariant, RunPlan
 from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
@@ -203,7 +203,7 @@ def make_variant_analysis(variant: str) -> VariantAnalysis:
 
 def make_run_plan() -> RunPlan:
     phases = tuple(
-        StoryPhase(
+        PlannedPhase(
             phase=phase, variant=variant, part=part, because="launch-gaps" if "graph" in phase else "metrics are flat in one dimension",
             because_is_idea="graph" not in phase, expect=(1.2, 2.2), documented=(1.5, 2.0), method=f"{phase} by hand", kept=kept,
             must="INVALID" if phase == "tf32" else None, cases=CASES, risks=(RISK,) if "fused" in phase else (),
@@ -212,7 +212,7 @@ def make_run_plan() -> RunPlan:
         if phase
     )  # fmt: skip
     variants = tuple(
-        StoryVariant(
+        PlannedVariant(
             variant=variant, kind=Kind.PHASE if phase else Kind.BASELINE, phase=phase, parent=parent,
             ancestors=(parent,) if parent else (), kept=kept, switches=SWITCHES | sets, sets=sets, cases=CASES,
             skip="needs 2 GPUs, this machine has 1" if phase == "two-gpus" else None,
@@ -282,4 +282,4 @@ def make_records() -> Run:
 
 def change(run: Run, *records: Record, without: tuple[type[Record], ...] = ()) -> Run:
     """The same run with these records in place of its own, and without all of some kinds."""
-    return Run(run.workload, run.name, [*(one for one in run.held if not isinstance(one, without)), *records])
+    return Run(run.workload, run.name, [*(one for one in run.known if not isinstance(one, without)), *records])

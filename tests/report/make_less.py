@@ -20,7 +20,7 @@ def make_small_records() -> Run:
         run.plan, cases=CASES[:1], phases=run.plan.phases[:2], variants=run.plan.variants[:3]
     )
     names = [row.variant for row in plan.variants]
-    kept = [one for one in run.held if getattr(one, "variant", names[0]) in names]
+    kept = [one for one in run.known if getattr(one, "variant", names[0]) in names]
     gates = [_first_case(run.need(Validation, name)) for name in names]
     analysis = msgspec.structs.replace(run.analysis, cases=(case,))
     return Run(WORKLOAD, RUN, [*kept, plan, analysis, *gates])

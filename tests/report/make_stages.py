@@ -176,7 +176,7 @@ def _profile(variant: str, wall_s: float, case: str) -> CaseProfile:
         ),
         kernels=tuple(kernels), operators=(Operator(name="aten::index_add_", calls=9, self_s=2.1e-4, device_s=8.8e-4, shapes="[4096, 64]"),),
         count=Count(launches=412, serial_repeats=12, serial_operator="aten::select", copied_bytes=1.2e6),
-        graph_replay="graph" in variant or variant[:2] > "05", attributed_by="the eager twin", overhead=1.31,
+        graph_replay="graph" in variant or variant[:2] > "05", attributed_by="the step without graphs", overhead=1.31,
         memory=Memory(
             peak_bytes=int(1.7e9), reserved_bytes=int(2.0e9), capacity_bytes=int(141e9), timeline=timeline, largest=(("edge features", int(8e8)),)
         ),
@@ -216,11 +216,11 @@ def make_export(variant: str, case: str) -> Export:
         variant=variant,
         results=(
             ExportResult(
-                case=case, target="aotinductor", status=ExportStatus.OK, errors=(error,), eager_s=tuple(one for one, _ in pairs),
+                case=case, format="aotinductor", status=ExportStatus.OK, errors=(error,), eager_s=tuple(one for one, _ in pairs),
                 export_s=tuple(one for _, one in pairs), seconds=31.0,
                 files=(ExportFile(path="exports/toy_model/full-h200/model.pt2", sha256="ab" * 32, bytes=4_200_000),),
             ),
-            ExportResult(case=case, target="onnx", status=ExportStatus.UNSUPPORTED, reason="custom operator segment_sum has no ONNX form"),
+            ExportResult(case=case, format="onnx", status=ExportStatus.UNSUPPORTED, reason="custom operator segment_sum has no ONNX form"),
         ),
         signature={"positions": "float32[4096, 3]", "energy": "float32[4096]"}, versions={"torch": "2.11.0"}, **COMMON,
     )  # fmt: skip

@@ -27,7 +27,7 @@ def write_run(root: Path, run: Run | None = None) -> Path:
     """All records of a synthetic run, where the stages put them."""
     run, layout = run or make_small_records(), Layout(root)
     there = Run(WORKLOAD, RUN, [run.plan], layout=layout)
-    for record in run.held:
+    for record in run.known:
         store.write(record, there.path(type(record), getattr(record, "variant", "")))
     folder = layout.run(WORKLOAD, RUN)
     store.write_bytes(SUMMARY, folder / "summary.json")

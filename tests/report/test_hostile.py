@@ -27,7 +27,7 @@ POISON = "<script>alert(1)</script>\"'|``x``</td>&lt;\n# [a](javascript:b) ![c](
 # words that the records themselves define: poisoned only where every word is
 VOCABULARY = {
     ("Finding", "outcome"), ("RiskResult", "outcome"), ("Prediction", "basis"), ("TargetResult", "unit"), ("Quantity", "unit"),
-    ("CaseWork", "dtype"), ("StoryPhase", "must"), ("PlannedTarget", "better"),
+    ("CaseWork", "dtype"), ("PlannedPhase", "must"), ("PlannedTarget", "better"),
 }  # fmt: skip
 # shown without namespaces and arguments
 KERNELS = {("Kernel", "name"), ("Counters", "kernel")}
@@ -52,7 +52,7 @@ def poison(value: Any, everything: bool, owner: str = "", field: str = "") -> An
         return msgspec.structs.replace(value, **changed)
     if isinstance(value, Run):
         names = (poison(name, everything) for name in (value.workload, value.name))
-        return Run(*names, [poison(record, everything) for record in value.held])
+        return Run(*names, [poison(record, everything) for record in value.known])
     if isinstance(value, tuple):
         return tuple(poison(one, everything, owner, field) for one in value)
     if isinstance(value, dict):
@@ -70,7 +70,7 @@ def texts(value: Any, owner: str = "", field: str = "") -> Iterator[tuple[str, s
         for name in value.__struct_fields__:
             yield from texts(getattr(value, name), type(value).__name__, name)
     elif isinstance(value, Run):
-        for one in (value.workload, value.name, *value.held):
+        for one in (value.workload, value.name, *value.known):
             yield from texts(one, "Run")
     elif isinstance(value, tuple):
         for one in value:

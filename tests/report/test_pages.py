@@ -257,7 +257,7 @@ def test_a_run_of_nothing_but_a_baseline_renders() -> None:
         msgspec.structs.replace(records.plan, phases=(), parts=(), variants=records.plan.variants[:1]),
         msgspec.structs.replace(records.analysis, cases=cases, targets=(), risks=(), next_steps=(), alarms=()),
         records.machine,
-        *(one for one in records.held if getattr(one, "variant", "") == "00-baseline"),
+        *(one for one in records.known if getattr(one, "variant", "") == "00-baseline"),
     ]
     (page,) = make_pages(Run(WORKLOAD, RUN, alone))
     assert "No alarms" in as_html(page) and "No speed-up over the baseline is on record" in as_html(page)
@@ -289,4 +289,4 @@ def test_a_plan_without_results_shows_the_road_ahead() -> None:
 
 def test_the_stack_of_the_run_is_the_one_that_is_shown_in_profile(pages: dict[str, Page]) -> None:
     text = render_markdown(pages["index"])
-    assert f"Profile of `{STACK}`: 20 steps" in text and "attributed by the eager twin" in text
+    assert f"Profile of `{STACK}`: 20 steps" in text and "attributed by the step without graphs" in text

@@ -7,7 +7,7 @@ import pytest
 
 from phasewise.stats.looks import StopRules
 from phasewise.stats.ratio import RatioEstimate, make_estimate
-from phasewise.stats.stopping import Continue, Progress, Stop, decide_next, is_precise
+from phasewise.stats.stopping import Continue, Standing, Stop, decide_next, is_precise
 
 RULES = StopRules()
 QUICK = StopRules(least_sets=1, most_sets=1)
@@ -30,8 +30,8 @@ def ratio(
     )
 
 
-def progress(sets: int, rounds: int, *, left: float = 1e6, a_set: float = 10.0, a_round: float = 1.0) -> Progress:
-    return Progress(sets=sets, rounds=rounds, seconds_left=left, seconds_a_set=a_set, seconds_a_round=a_round)
+def progress(sets: int, rounds: int, *, left: float = 1e6, a_set: float = 10.0, a_round: float = 1.0) -> Standing:
+    return Standing(sets=sets, rounds=rounds, seconds_left=left, seconds_a_set=a_set, seconds_a_round=a_round)
 
 
 PRECISE, WIDE = ratio(half_width=0.003), ratio(half_width=0.02)

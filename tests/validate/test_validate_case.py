@@ -1,4 +1,4 @@
-"""One case through the gate: what it is held against, and how errors, guards and checks become an outcome."""
+"""One case through the gate: what it is compared with, and how errors, guards and checks become an outcome."""
 
 from __future__ import annotations
 

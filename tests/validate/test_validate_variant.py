@@ -29,9 +29,9 @@ def plan_of(case="product", **changes):
     return make_plan("gated.py", HERE, cases=(case,), size=size_of(case), **changes)
 
 
-def stage(plan, validations=None, plans=None, one=None, hold=None):
+def stage(plan, validations=None, plans=None, one=None, lock=None):
     return validate_variant(
-        plan, plans or {}, validations or {}, root=HERE, machine="m", commit="c", hold=hold, validate_one=one
+        plan, plans or {}, validations or {}, root=HERE, machine="m", commit="c", lock=lock, validate_one=one
     )
 
 
@@ -93,7 +93,7 @@ def test_a_gate_that_was_too_tight_beside_those_of_other_variants_has_the_gpu_fo
             return failed_case(case, Failure(reason=Reason.OUT_OF_MEMORY, message="CUDA out of memory"))
         return passed(plan, case, None, None, None)
 
-    assert stage(plan, one=one, hold=hold).cases[0].outcome is Outcome.PASS
+    assert stage(plan, one=one, lock=hold).cases[0].outcome is Outcome.PASS
     # let go in between: two that wait for each other to leave would wait for ever
     assert held == [True, None, False, None]
 

@@ -33,7 +33,7 @@ def fail(folder: Path, plan: VariantPlan) -> Failure:
 
 def test_a_worker_times_a_program_that_prints_and_keeps_its_outputs(tmp_path: Path) -> None:
     session = open_session(tmp_path, plan_program())
-    opened = session.open(beside=3)
+    opened = session.open(concurrent_builds=3)
     block = session.block(7, settle=1)
     assert opened["items"] == 8 and opened["build_s"] > 0 and opened["first_step_s"] > 0
     assert block["steps"] == 7 and 0 < block["wall_s"] < block["parent_s"] < 10 and block["device_s"] is None

@@ -44,7 +44,7 @@ def _gates(run: Run, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
     for (case, variant), verdict in verdicts.items():
         if verdict.reason is Reason.ALARM_NOT_REFUSED:
             yield f"{variant} in {case}: the gate had to refuse it and did not; tighten the tolerance or drop must='INVALID'."
-        # a baseline that only lacks what a phase gives it is the story, not an alarm
+        # a baseline that only lacks what a phase gives it is as planned, and no alarm
         is_cured = any(other.status is Status.ENABLED for (where, _), other in verdicts.items() if where == case)
         if (
             run.rows[variant].kind is Kind.BASELINE
@@ -59,8 +59,8 @@ def _kept(run: Run, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
         row = run.rows[variant]
         if row.kind is not Kind.PHASE or not row.kept:
             continue
-        story = run.phases.get(variant)
-        stays = story.stays.rstrip(".") if story is not None else ""
+        planned = run.phases.get(variant)
+        stays = planned.stays.rstrip(".") if planned is not None else ""
         if verdict.status in LOST:
             why = f": {verdict.detail}" if verdict.detail else ""
             # no reason excuses a phase that is wrong or dies

@@ -90,7 +90,7 @@ def estimate_all(run: Run) -> Estimates:
     rules = {key: _rules(run, key[1], case) for key, case in measured.items()}
     pairs = {key: pair for key, case in measured.items() if (pair := _pair(case, "parent", "baseline")) is not None}
     beside = {key: pair for key, case in measured.items() if (pair := _pair(case, "baseline")) is not None}
-    twins = {key: pair for key, case in controls.items() if (pair := _pair(case, "parent", "twin")) is not None}
+    repeats = {key: pair for key, case in controls.items() if (pair := _pair(case, "parent")) is not None}
     firsts = {
         (case, arm.variant): view
         for case, found in headlines.items()
@@ -101,7 +101,7 @@ def estimate_all(run: Run) -> Estimates:
     # one of each headline: the others share its processes
     apart = {key[0]: pair for key, pair in over.items()}
     own = [pair for key, pair in pairs.items() if not _is_in(headlines.get(key[0]), key[1])]
-    levels = [measure_level(sets) for _, sets in (*own, *apart.values(), *twins.values())]
+    levels = [measure_level(sets) for _, sets in (*own, *apart.values(), *repeats.values())]
 
     def compare(key: Key, case: CaseMeasurement, pair: tuple[Arm, Sets]) -> Comparison:
         return _compare(case, *pair, levels, rules.get(key))
@@ -110,7 +110,7 @@ def estimate_all(run: Run) -> Estimates:
         comparisons={key: compare(key, measured[key], pair) for key, pair in pairs.items()},
         over_baseline={key: compare(key, measured[key], pair) for key, pair in beside.items()}
         | {key: _compare(firsts[key], *pair, levels, None) for key, pair in over.items()},
-        controls={key: _compare(controls[key], *pair, levels, None) for key, pair in twins.items()},
+        controls={key: _compare(controls[key], *pair, levels, None) for key, pair in repeats.items()},
         times=_estimate_times(measured, headlines, rules),
         headlines=frozenset(apart),
     )
@@ -196,9 +196,9 @@ def _find_controls(run: Run) -> dict[Key, CaseMeasurement]:
         for control in (*(run[name].measured(case) for name in older), run.control(case)):
             if control is None or not control.rounds:
                 continue
-            twin = find_arm(control, "twin") or find_arm(control, "parent")
-            if twin is not None:
-                found[case, twin.variant] = control
+            first = find_arm(control, "parent")
+            if first is not None:
+                found[case, first.variant] = control
     return found
 
 

@@ -53,7 +53,7 @@ def _controls(estimates: Estimates, case: str) -> Mapping[str, Comparison]:
 
 def _tell(found: Comparison, adjusted: Chances) -> Control:
     ratio = to_interval(found.ratio)
-    # held against no floor of its own: the question is whether it would raise an alarm without one
+    # compared with no floor of its own: the question is whether it would raise an alarm without one
     decision = decide_status(found.ratio, aa_floor=0.0, adjusted=adjusted)
     return Control(
         variant=found.against,

@@ -50,7 +50,7 @@ def split_step(profile: CaseProfile | None, step_s: Seconds | None, *, cuda: boo
         return None
     breakdown = profile.breakdown
     if profile.attributed_by != "trace":
-        # the trace of a replay takes hidden kernels for idleness; the twin's kernels say what runs
+        # the trace of a replay takes hidden kernels for idleness; those of the step without its graphs say what runs
         busy = min(step_s or breakdown.wall_s, sum(kernel.seconds for kernel in profile.kernels))
         breakdown = Breakdown(wall_s=breakdown.wall_s, kernel_s=busy, host_s=max(0.0, breakdown.wall_s - busy))
     return make_pools(breakdown, profile.kernels, step_s, cuda=cuda)

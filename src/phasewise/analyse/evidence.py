@@ -15,7 +15,7 @@ from phasewise.records.profile import CaseProfile, Kernel
 from phasewise.records.verdict import Failure
 
 NEEDS_CUDA = "needs a CUDA trace"
-NOT_ATTRIBUTED = "the step is replayed as a CUDA graph, which hides its kernels; profile the eager twin"
+NOT_ATTRIBUTED = "the step is replayed as a CUDA graph, which hides its kernels; profile it without its graphs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Evidence:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether a replay hides kernels, and no eager twin stands in for it."""
+        """Whether a replay hides kernels, and nothing without its graphs stands in for it."""
         return self.trace.attributed_by == "none"
 
     def share(self, seconds: Seconds) -> float:

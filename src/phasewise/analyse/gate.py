@@ -72,7 +72,7 @@ def _judge_validation(found: CaseValidation | None, kind: Kind, must: str | None
     if must == Status.INVALID and found.outcome is Outcome.PASS:
         detail = "the gate had to refuse this phase and passed it"
         return Verdict(status=Status.INVALID, reason=Reason.ALARM_NOT_REFUSED, detail=detail)
-    # a peer that solves a different problem is not held against the reference, and says so
+    # a peer that solves a different problem is not compared with the reference, and says so
     if found.outcome is Outcome.SKIPPED and kind is not Kind.PEER:
         return Verdict(
             status=Status.SKIPPED, reason=Reason.NOT_MEASURED, detail=found.message or "the gate was skipped"

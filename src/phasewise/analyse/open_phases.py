@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.plan import Kind, RunPlan, StoryVariant
+from phasewise.records.plan import Kind, PlannedVariant, RunPlan
 
 
 def open_phases(run_plan: RunPlan, variant: str, case: str) -> dict[str, str]:
@@ -19,13 +19,13 @@ def open_phases(run_plan: RunPlan, variant: str, case: str) -> dict[str, str]:
     return answers
 
 
-def find_variant(run_plan: RunPlan, variant: str) -> StoryVariant | None:
+def find_variant(run_plan: RunPlan, variant: str) -> PlannedVariant | None:
     """The row of a variant."""
     return next((row for row in run_plan.variants if row.variant == variant), None)
 
 
-def planned_parent(run_plan: RunPlan, row: StoryVariant, case: str) -> str | None:
-    """What `row` is built on in `case`; the story names the parent in its first case only.
+def planned_parent(run_plan: RunPlan, row: PlannedVariant, case: str) -> str | None:
+    """What `row` is built on in `case`; the plan names the parent in its first case only.
 
     Elsewhere the rule of stacking gives it: the last kept variant before it that applies to the case; where the parent in
     the first case is not that one, the phase says `onto`.
@@ -38,7 +38,7 @@ def planned_parent(run_plan: RunPlan, row: StoryVariant, case: str) -> str | Non
     return next((name for name in row.ancestors if _applies(run_plan, name, case)), row.parent)
 
 
-def _last_kept(rows: tuple[StoryVariant, ...], case: str) -> str | None:
+def _last_kept(rows: tuple[PlannedVariant, ...], case: str) -> str | None:
     kept = [row.variant for row in rows if row.kept and case in row.cases and not row.skip and not row.untimed]
     return kept[-1] if kept else None
 

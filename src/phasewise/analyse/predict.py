@@ -8,7 +8,7 @@ from phasewise.analyse.diagnose import find_findings
 from phasewise.analyse.experience import AUTHOR, LEVEL, Outcome, list_outcomes, widen_claim
 from phasewise.records.analyse import Finding, Ledger
 from phasewise.records.base import Interval, Seconds
-from phasewise.records.plan import PlannedCase, StoryPhase, VariantPlan
+from phasewise.records.plan import PlannedCase, PlannedPhase, VariantPlan
 from phasewise.records.predict import Predicted, Prediction
 from phasewise.records.profile import CaseProfile
 from phasewise.run import Run
@@ -34,7 +34,9 @@ def predict_variant(run: Run, variant: str, ledgers: Iterable[Ledger]) -> Predic
     )
 
 
-def _predict_case(run: Run, phase: StoryPhase, case: PlannedCase, outcomes: Sequence[Outcome]) -> Iterable[Prediction]:
+def _predict_case(
+    run: Run, phase: PlannedPhase, case: PlannedCase, outcomes: Sequence[Outcome]
+) -> Iterable[Prediction]:
     if case.parent is None:
         return
     if not phase.because_is_idea and phase.because:
@@ -47,7 +49,7 @@ def _predict_case(run: Run, phase: StoryPhase, case: PlannedCase, outcomes: Sequ
         )  # fmt: skip
 
 
-def _predict_by_rule(run: Run, phase: StoryPhase, case: str, parent: str, outcomes: Sequence[Outcome]) -> Prediction:
+def _predict_by_rule(run: Run, phase: PlannedPhase, case: str, parent: str, outcomes: Sequence[Outcome]) -> Prediction:
     held = run[parent]
     made = [record for record in (held.profile, held.validation, run.machine.peaks) if record is not None]
     # of the parent, and before any of its times is known

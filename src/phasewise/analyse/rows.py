@@ -13,7 +13,7 @@ from phasewise.analyse.samples import median_device_s
 from phasewise.model.ratios import dropped_share, kept_rounds
 from phasewise.records.analyse import PeerRow, Row
 from phasewise.records.base import Interval, Scalar
-from phasewise.records.plan import StoryVariant
+from phasewise.records.plan import PlannedVariant
 from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Status, Verdict
@@ -37,7 +37,7 @@ class Told:
     levels: Mapping[tuple[str, str], Level]
 
 
-def make_row(told: Told, row: StoryVariant, case: str) -> Row:
+def make_row(told: Told, row: PlannedVariant, case: str) -> Row:
     """One variant in one case."""
     run, key = told.run, (case, row.variant)
     verdict = told.verdicts[key]
@@ -89,7 +89,7 @@ def make_row(told: Told, row: StoryVariant, case: str) -> Row:
     )
 
 
-def make_peer_row(told: Told, row: StoryVariant, case: str) -> PeerRow:
+def make_peer_row(told: Told, row: PlannedVariant, case: str) -> PeerRow:
     """A peer: its ratio is its own time per item over that of our variant beside it."""
     run, key = told.run, (case, row.variant)
     verdict = told.verdicts[key]
@@ -118,7 +118,7 @@ def _parent(told: Told, variant: str, case: str) -> str | None:
     return found.against if found is not None else told.run[variant].parent(case)
 
 
-def _sets(run: Run, row: StoryVariant, parent: str | None, case: str) -> dict[str, Scalar]:
+def _sets(run: Run, row: PlannedVariant, parent: str | None, case: str) -> dict[str, Scalar]:
     """Switches that differ from the parent's in this case."""
     planned, below = run[row.variant].planned(case), run[parent].planned(case) if parent else None
     if planned is None or below is None or not planned.switches or not below.switches:

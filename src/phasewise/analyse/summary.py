@@ -191,7 +191,7 @@ def _exports(record: Export) -> list[dict[str, Any]]:
         {
             "variant": record.variant,
             "case": result.case,
-            "target": result.target,
+            "target": result.format,
             "status": result.status.value,
             "reason": result.reason,
         }

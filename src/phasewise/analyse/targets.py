@@ -28,7 +28,7 @@ TOLD = frozenset({Status.BASELINE, Status.FASTER, Status.SAME, Status.SLOWER, St
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What targets are held against."""
+    """What targets are compared with."""
 
     run: Run
     estimates: Estimates

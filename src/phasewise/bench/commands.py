@@ -20,7 +20,7 @@ from phasewise.bench.ranks import Ranks, join_ranks
 from phasewise.bench.sensors import Gpu, open_gpu
 from phasewise.bench.stepper import Bench, make_flush
 from phasewise.bench.threads import share_cores
-from phasewise.bench.timing import measure_energy, settle, spare_heap, time_block, time_placing, time_singles, wait_for
+from phasewise.bench.timing import freeze_heap, measure_energy, settle, time_block, time_placing, time_singles, wait_for
 from phasewise.model.sources import name_loaded
 from phasewise.records.machine import Sensors
 from phasewise.tensor_files import Slot, read_tensors, write_tensors
@@ -73,9 +73,9 @@ def open_bench(
     weak: bool = False,
     cold: bool = False,
     ring: list[list[Slot]] | None = None,
-    beside: int = 0,
+    concurrent_builds: int = 0,
 ) -> tuple[WorkerState, Opened]:
-    """Open the bench that the function `make` gives for `arguments` and make its first step, while `beside` others do so.
+    """Open the bench that the function `make` gives for `arguments` and make its first step, while `concurrent_builds` others do so.
 
     `ring`: where the batches lie in the first of `files`, and last what the program is built from; without it they are made here.
     """
@@ -92,7 +92,7 @@ def open_bench(
     memory = watch_memory(place)
     threads = read_threads()
     # on a CPU the step itself has these threads, and what is compiled for it keeps their number
-    with share_cores(beside) if place.type == "cuda" else contextlib.nullcontext():
+    with share_cores(concurrent_builds) if place.type == "cuda" else contextlib.nullcontext():
         start = time.perf_counter()
         if ring is not None:
             *batches, inputs = (read_tensors(files[0], slots) for slots in ring)
@@ -103,10 +103,10 @@ def open_bench(
         bench.step(0)
         wait_for(bench)
         stepped = time.perf_counter()
-    spare_heap()
+    freeze_heap()
     if bench.foreign:
         memory = replace(memory, foreign=True)
-    held = WorkerState(bench=bench, ranks=ranks, gpu=gpu, memory=memory, files=files, threads=threads)
+    worker = WorkerState(bench=bench, ranks=ranks, gpu=gpu, memory=memory, files=files, threads=threads)
     opened = Opened(
         build_s=built - start,
         first_step_s=stepped - built,
@@ -116,28 +116,28 @@ def open_bench(
         stateful=bench.state is not None,
         idle_power_w=idle,
     )
-    return held, opened
+    return worker, opened
 
 
-def settle_block(held: WorkerState, steps: int) -> None:
+def settle_block(worker: WorkerState, steps: int) -> None:
     """Get ready for a block: `steps` untimed steps, then the initial state."""
-    held.last = None
-    settle(held.bench, steps)
-    held.before = None if held.gpu is None else held.gpu.read()
+    worker.last = None
+    settle(worker.bench, steps)
+    worker.before = None if worker.gpu is None else worker.gpu.read()
 
 
-def run_block(held: WorkerState, first: int, steps: int) -> dict[str, Any]:
+def run_block(worker: WorkerState, first: int, steps: int) -> dict[str, Any]:
     """Time a block: between the question and the answer there are only the steps and the wait for them."""
-    block = time_block(held.bench, first, steps, held.ranks.barrier)
-    held.last = block.last
+    block = time_block(worker.bench, first, steps, worker.ranks.barrier)
+    worker.last = block.last
     return {"wall_s": block.wall_s, "device_s": block.device_s}
 
 
-def read_sensors(held: WorkerState) -> dict[str, Any]:
+def read_sensors(worker: WorkerState) -> dict[str, Any]:
     """Clock, power and temperature after the last block, and the reasons to throttle before or after it."""
-    if held.gpu is None:
+    if worker.gpu is None:
         return {}
-    before, after = held.before, held.gpu.read()
+    before, after = worker.before, worker.gpu.read()
     bits = [one.throttle_bits for one in (before, after) if one is not None and one.throttle_bits is not None]
     return {
         "sm_clock_mhz": after.sm_clock_mhz,
@@ -147,59 +147,59 @@ def read_sensors(held: WorkerState) -> dict[str, Any]:
     }
 
 
-def deliver(held: WorkerState, outputs: bool = True, state: bool = False) -> dict[str, Any]:
+def deliver(worker: WorkerState, outputs: bool = True, state: bool = False) -> dict[str, Any]:
     """Write what the last step gave, the state, or both into the file of results.
 
     "problem" says why that can't be done: a result is no plain dense tensor.
     """
-    assert held.bench.outputs is not None, "a case has outputs"
-    tensors = dict(held.bench.outputs(held.last)) if outputs else {}
-    if state and held.bench.state is not None:
-        tensors |= {f"state/{name}": tensor for name, tensor in held.bench.state().items()}
+    assert worker.bench.outputs is not None, "a case has outputs"
+    tensors = dict(worker.bench.outputs(worker.last)) if outputs else {}
+    if state and worker.bench.state is not None:
+        tensors |= {f"state/{name}": tensor for name, tensor in worker.bench.state().items()}
     for name, tensor in tensors.items():
         if problem := find_problem(tensor):
             return {"problem": f"{name!r} {problem}", "slots": []}
-    return {"problem": "", "slots": write_tensors(held.files[1], tensors)}
+    return {"problem": "", "slots": write_tensors(worker.files[1], tensors)}
 
 
-def refresh(held: WorkerState, entries: dict[str, list[Slot]]) -> None:
+def refresh(worker: WorkerState, entries: dict[str, list[Slot]]) -> None:
     """Give entries of the ring other contents, from the file of batches."""
     for entry, slots in entries.items():
-        held.bench.refresh(int(entry), read_tensors(held.files[0], slots))
-    wait_for(held.bench)
+        worker.bench.refresh(int(entry), read_tensors(worker.files[0], slots))
+    wait_for(worker.bench)
 
 
-def apply(held: WorkerState, function: str, arguments: dict[str, Any]) -> Any:
+def apply(worker: WorkerState, function: str, arguments: dict[str, Any]) -> Any:
     """What `function(state, **arguments)` gives, as JSON has it."""
-    return import_function(function)(held, **arguments)
+    return import_function(function)(worker, **arguments)
 
 
-def run_singles(held: WorkerState, count: int) -> list[float]:
+def run_singles(worker: WorkerState, count: int) -> list[float]:
     """Time single steps."""
-    return time_singles(held.bench, count, held.ranks.barrier)
+    return time_singles(worker.bench, count, worker.ranks.barrier)
 
 
-def run_placing(held: WorkerState, count: int) -> list[float]:
+def run_placing(worker: WorkerState, count: int) -> list[float]:
     """Time the placing of a batch."""
-    return time_placing(held.bench, count)
+    return time_placing(worker.bench, count)
 
 
-def run_energy(held: WorkerState, steps: int) -> tuple[float, float] | None:
+def run_energy(worker: WorkerState, steps: int) -> tuple[float, float] | None:
     """Seconds and joules of a window of steps."""
-    return None if held.gpu is None else measure_energy(held.bench, steps, held.gpu, held.ranks.barrier)
+    return None if worker.gpu is None else measure_energy(worker.bench, steps, worker.gpu, worker.ranks.barrier)
 
 
-def count_steps(held: WorkerState, steps: int = 1) -> dict[str, Any]:
+def count_steps(worker: WorkerState, steps: int = 1) -> dict[str, Any]:
     """Operators and elements of so many steps from the initial state."""
-    return vars_of(count_work(held.bench, steps))
+    return vars_of(count_work(worker.bench, steps))
 
 
-def read_memory(held: WorkerState) -> dict[str, Any]:
+def read_memory(worker: WorkerState) -> dict[str, Any]:
     """The peak since before the build."""
-    return vars_of(held.memory.peak())
+    return vars_of(worker.memory.peak())
 
 
-def name_files(held: WorkerState) -> list[str]:
+def name_files(worker: WorkerState) -> list[str]:
     """Names of the files that this process has loaded of the workload and the kit."""
     return name_loaded(sys.modules)
 
@@ -230,10 +230,10 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
-def serve_bench(channel: Channel, files: tuple[int, ...], opening: dict[str, Any]) -> None:
+def serve_bench(channel: Channel, files: tuple[int, ...], to_open: dict[str, Any]) -> None:
     """Open what the first message says, then do what is asked until told to close."""
-    held, opened = open_bench(files, **opening)
+    worker, opened = open_bench(files, **to_open)
     channel.send({"answer": vars_of(opened)})
     while (message := channel.receive()) is not None and (command := message.pop("command")) != "close":
-        channel.send({"answer": COMMANDS[command](held, **message)})
-    held.leave()
+        channel.send({"answer": COMMANDS[command](worker, **message)})
+    worker.leave()

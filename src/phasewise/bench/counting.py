@@ -15,7 +15,7 @@ from phasewise.bench.timing import wait_for
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class CountedWork:
     """Of steps; of code that does not go through PyTorch, nothing."""
 
     operators: int
@@ -46,11 +46,11 @@ class OperatorWatch(TorchDispatchMode):
         return found
 
 
-def count_work(bench: Bench, steps: int = 1) -> Work:
+def count_work(bench: Bench, steps: int = 1) -> CountedWork:
     """Count so many steps from the initial state and the first batch on."""
     bench.restore()
     with OperatorWatch() as watch:
         for index in range(steps):
             bench.step(index)
     wait_for(bench)
-    return Work(operators=len(watch.operators), elements=watch.elements)
+    return CountedWork(operators=len(watch.operators), elements=watch.elements)

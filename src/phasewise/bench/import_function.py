@@ -13,40 +13,40 @@ from typing import Any
 from phasewise.records.errors import UserError
 
 
-def import_function(target: str) -> Callable[..., Any]:
-    """The function that `target` names.
+def import_function(function: str) -> Callable[..., Any]:
+    """The function that `function` names.
 
     Raises:
         UserError: there is no such module, file or function.
     """
-    source, _, name = target.rpartition(":")
-    found: Any = import_source(source, target)
+    source, _, name = function.rpartition(":")
+    found: Any = import_source(source, function)
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        raise UserError(f"{target!r}: {source} has no function {name!r}; define it at the top level of that module")
+        raise UserError(f"{function!r}: {source} has no function {name!r}; define it at the top level of that module")
     return found
 
 
-def import_source(source: str, target: str) -> ModuleType:
-    """The module at `source`, a name or a file, which `target` named; a file is run each time it is asked for.
+def import_source(source: str, function: str) -> ModuleType:
+    """The module at `source`, a name or a file, which `function` named; a file is run each time it is asked for.
 
     Raises:
         UserError: there is no such module or file.
     """
-    return _load_file(Path(source), target) if source.endswith(".py") else _load_module(source, target)
+    return _load_file(Path(source), function) if source.endswith(".py") else _load_module(source, function)
 
 
-def _load_module(source: str, target: str) -> ModuleType:
+def _load_module(source: str, function: str) -> ModuleType:
     try:
         return importlib.import_module(source)
     except ModuleNotFoundError as error:
-        raise UserError(f"{target!r}: module {error.name!r} does not exist; correct it or install it") from error
+        raise UserError(f"{function!r}: module {error.name!r} does not exist; correct it or install it") from error
 
 
-def _load_file(path: Path, target: str) -> ModuleType:
+def _load_file(path: Path, function: str) -> ModuleType:
     if not path.is_file():
-        raise UserError(f"{target!r}: there is no file {path}; correct the path")
+        raise UserError(f"{function!r}: there is no file {path}; correct the path")
     # siblings of the file import, as they do when it is run
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)

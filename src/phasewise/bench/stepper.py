@@ -70,49 +70,49 @@ def bench_case(
 ) -> Bench:
     """The bench of a variant in one case: placing is part of the step unless its inputs are resident; `given` as for `build_case`."""
     wanted = None if shape is None else Shape(**shape)
-    opened = build_case(msgspec.convert(plan, VariantPlan), case, Path(root), shape=wanted, given=given)
-    program = opened.program
-    resident = opened.planned.inputs == "resident"
-    batches = [dict(batch) for batch in opened.batches]
-    opened = replace(opened, batches=tuple(batches))
-    ring = [opened.place(index) for index in range(len(batches))] if resident else []
+    built = build_case(msgspec.convert(plan, VariantPlan), case, Path(root), shape=wanted, given=given)
+    program = built.program
+    resident = built.planned.inputs == "resident"
+    batches = [dict(batch) for batch in built.batches]
+    built = replace(built, batches=tuple(batches))
+    ring = [built.place(index) for index in range(len(batches))] if resident else []
 
     def step_resident(index: int) -> Any:
         return program.step(ring[index % len(ring)])
 
     def step_placing(index: int) -> Any:
-        return program.step(opened.place(index))
+        return program.step(built.place(index))
 
     def refresh(entry: int, batch: Mapping[str, torch.Tensor]) -> None:
         if overwrite(batches[entry], batch):
             batches[entry].clear()
             batches[entry].update(batch)
-        if resident and overwrite(ring[entry], placed := opened.place(entry)):
+        if resident and overwrite(ring[entry], placed := built.place(entry)):
             ring[entry] = placed
 
     return Bench(
-        device=opened.device,
+        device=built.device,
         step=step_resident if resident else step_placing,
-        place=opened.place,
-        restore=opened.restore,
+        place=built.place,
+        restore=built.restore,
         wait=program.sync or do_nothing,
         outputs=program.outputs,
         state=program.state,
         refresh=refresh,
-        case=opened,
-        items=opened.work.items,
-        version=_peer_version(opened),
+        case=built,
+        items=built.work.items,
+        version=_peer_version(built),
         foreign=program.sync is not None,
         close=program.close,
     )
 
 
-def bench_function(target: str, setup: str, arguments: Mapping[str, Any], device: str) -> Bench:
-    """The bench of the function `target`, which is one step.
+def bench_function(function: str, setup: str, arguments: Mapping[str, Any], device: str) -> Bench:
+    """The bench of the function `function`, which is one step.
 
     `setup`, if not empty, names a function whose result the step is called with; `arguments` go to it by name.
     """
-    step = import_function(target)
+    step = import_function(function)
     given: tuple[Any, ...] = ()
     if setup:
         prepared = import_function(setup)(**arguments)
@@ -141,10 +141,10 @@ def _cache_bytes(path: Path) -> int:
     return int(text.rstrip("KM")) * {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
 
 
-def _peer_version(opened: BuiltCase) -> str:
+def _peer_version(built: BuiltCase) -> str:
     """Version of the package that a peer stands for."""
-    for peer in opened.functions.workload.peers:
-        if peer.name == opened.plan.peer and peer.package:
+    for peer in built.functions.workload.peers:
+        if peer.name == built.plan.peer and peer.package:
             try:
                 return f"{peer.package} {importlib.metadata.version(peer.package)}"
             except importlib.metadata.PackageNotFoundError:

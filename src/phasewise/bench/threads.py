@@ -9,14 +9,14 @@ import torch
 
 
 @contextlib.contextmanager
-def share_cores(beside: int) -> Iterator[None]:
-    """Run torch's operators on our part of the cores, with `beside` other processes on the same ones; on all of them again after.
+def share_cores(concurrent_builds: int) -> Iterator[None]:
+    """Run torch's operators on our part of the cores, with `concurrent_builds` other processes on the same ones; on all of them again after.
 
     A thread that waits for the others of its operator spins, and where each process has as many as there are cores, it keeps those
     others from running: five builds at once took 7.7 s on the 16 cores of an H200 where one alone took 0.4 s.
     """
     threads = torch.get_num_threads()
-    part = max(1, threads // (beside + 1))
+    part = max(1, threads // (concurrent_builds + 1))
     torch.set_num_threads(part)
     yield
     # a program that has set it itself knows better

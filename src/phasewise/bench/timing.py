@@ -54,7 +54,7 @@ def wait_for(bench: Bench) -> None:
         _synchronize(bench.device)
 
 
-def spare_heap() -> None:
+def freeze_heap() -> None:
     """Collect once; the collection before each block then looks at new objects only, and takes no tenths of a second."""
     gc.collect()
     gc.freeze()

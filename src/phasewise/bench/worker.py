@@ -57,8 +57,8 @@ def open_channel(read_fd: int, write_fd: int) -> Channel:
     return channel
 
 
-def _call(target: str, payload: Any, memory_bytes: int | None) -> Any:
-    """The result of `target(payload)`."""
+def _call(function: str, payload: Any, memory_bytes: int | None) -> Any:
+    """The result of `function(payload)`."""
     if memory_bytes is not None:
         import torch
 
@@ -66,8 +66,8 @@ def _call(target: str, payload: Any, memory_bytes: int | None) -> Any:
 
         limit_memory(memory_bytes, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     with no_gc():
-        function = import_function(target)
-    return function(payload)
+        found = import_function(function)
+    return found(payload)
 
 
 def _make_hook(channel: Channel, shown: Hook) -> Hook:

@@ -29,7 +29,7 @@ QUICK = Budget(min_rounds=6, max_rounds=6, min_sets=1, max_sets=1, seconds=30.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class Tried:
     """What a try found; not on record."""
 
     plan: VariantPlan
@@ -45,26 +45,26 @@ def attempt(
     machine: Machine,
     layout: Layout,
     scratch: Path,
-) -> Attempt:
+) -> Tried:
     """Validate the ancestors and the variant, measure it beside its parent, profile and analyse it."""
     from phasewise.analyse import analyse_run
     from phasewise.prepare.apart import prepare_in_process
 
-    story = planned.run_plan
+    run_plan = planned.run_plan
     known = read_if_there(layout.machine(machine.device), Machine) or machine
-    prepared = read_if_there(layout.run(story.workload, story.run) / "prepare.json", Prepared)
+    prepared = read_if_there(layout.run(run_plan.workload, run_plan.run) / "prepare.json", Prepared)
     prepared = prepared or prepare_in_process(planned.prepare, None, layout)
     quick = (msgspec.structs.replace(other, budget=QUICK, profilers=("torch",)) for other in plans.values())
-    run = Run(story.workload, story.run, [story, known, prepared, *quick])
+    run = Run(run_plan.workload, run_plan.run, [run_plan, known, prepared, *quick])
     jobs = [(VALIDATE, name) for name in reversed(plan.ancestors)]
     for stage, name in (*jobs, *((stage, plan.variant) for stage in (VALIDATE, MEASURE, PROFILE, ANALYSE))):
         run.add(stage.make(Job(stage=stage, run=run, subject=name, layout=layout, scratch=scratch)))
     analysis, _ = analyse_run(run)
     gate, findings = run.need(Validation, plan.variant), run.need(VariantAnalysis, plan.variant)
-    return Attempt(plan=plan, validation=gate, analysis=analysis, findings=findings)
+    return Tried(plan=plan, validation=gate, analysis=analysis, findings=findings)
 
 
-def choose_exit(found: Attempt) -> ExitCode:
+def choose_exit(found: Tried) -> ExitCode:
     """Of the worst case: what its gate refused, else its verdict."""
     codes = []
     results = {case.case: case for case in found.analysis.cases}
@@ -80,7 +80,7 @@ def choose_exit(found: Attempt) -> ExitCode:
     return choose_worst(codes) if codes else ExitCode.UNDECIDED
 
 
-def describe_attempt(found: Attempt) -> str:
+def describe_attempt(found: Tried) -> str:
     """The outcome as lines of text."""
     lines = []
     for gate in found.validation.cases:

@@ -86,7 +86,7 @@ def describe_record(record: Record) -> Iterable[str]:
             one = record.measured
             yield f"{len(one.rounds)} rounds, {one.stopped or (one.skipped and one.skipped.message)}"
         case Export():
-            yield from (f"{one.case} {one.target}: {one.status} {one.reason}" for one in record.results)
+            yield from (f"{one.case} {one.format}: {one.status} {one.reason}" for one in record.results)
 
 
 @click.command()

@@ -19,7 +19,7 @@ from torch.export import ExportedProgram
 from phasewise.bench.case import BuiltCase, build_case
 from phasewise.bench.commands import WorkerState
 from phasewise.bench.stepper import Bench, do_nothing
-from phasewise.bench.timing import spare_heap
+from phasewise.bench.timing import freeze_heap
 from phasewise.export.answers import About, Written
 from phasewise.export.call import (
     Flat,
@@ -32,8 +32,8 @@ from phasewise.export.call import (
     write_arrays,
 )
 from phasewise.export.capture import capture, foreign_operators
-from phasewise.export.targets import TARGETS
-from phasewise.export.targets.names import Names
+from phasewise.export.formats import FORMATS
+from phasewise.export.formats.names import Names
 from phasewise.model.workload import Unsupported
 from phasewise.records.export import ExportStatus
 from phasewise.records.plan import VariantPlan
@@ -82,12 +82,12 @@ def bench_module(plan: dict[str, Any], case: str, root: str, shape: None) -> Mod
     )
 
 
-def describe_module(held: WorkerState, folder: str) -> dict[str, Any]:
+def describe_module(worker: WorkerState, folder: str) -> dict[str, Any]:
     """What the record and the manifests say about the module, as `Described`.
 
     `inputs-<k>.npz` and `outputs-<k>.npz` of each batch are written into `folder`.
     """
-    bench = _bench_of(held)
+    bench = _bench_of(worker)
     if bench.module is None:
         return {"module": None}
     for index, (inputs, results) in enumerate(zip(bench.inputs, bench.results, strict=True)):
@@ -105,24 +105,24 @@ def describe_module(held: WorkerState, folder: str) -> dict[str, Any]:
     return {"module": msgspec.to_builtins(about)}
 
 
-def write_target(held: WorkerState, target: str, folder: str) -> dict[str, Any]:
+def write_format(worker: WorkerState, format: str, folder: str) -> dict[str, Any]:
     """Write one export with its script into the empty `folder`; what became of it as `Written`."""
-    missing = TARGETS[target].missing()
+    missing = FORMATS[format].missing()
     try:
         written = (
             Written(status=ExportStatus.SKIPPED, reason=missing)
             if missing
-            else _write(_bench_of(held), target, Path(folder))
+            else _write(_bench_of(worker), format, Path(folder))
         )
     except Unsupported as error:
         written = Written(status=ExportStatus.UNSUPPORTED, reason=str(error))
     # after a compiler
-    spare_heap()
+    freeze_heap()
     return msgspec.to_builtins(written)
 
 
-def _write(bench: ModuleBench, target: str, folder: Path) -> Written:
-    exporter, exported = TARGETS[target], bench.exported
+def _write(bench: ModuleBench, format: str, folder: Path) -> Written:
+    exporter, exported = FORMATS[format], bench.exported
     inputs, results = bench.inputs[0], bench.results[0]
     dtypes = tuple(dtype_name(tensor.dtype) for tensor in (*inputs.values(), *results.values()))
     exporter.write(exported, Names(tuple(inputs), tuple(results), dtypes), folder)
@@ -133,9 +133,9 @@ def _write(bench: ModuleBench, target: str, folder: Path) -> Written:
     return Written(model=exporter.FILE, operators=foreign, imports=(*exporter.IMPORTS, *registering))
 
 
-def _bench_of(held: WorkerState) -> ModuleBench:
-    assert isinstance(held.bench, ModuleBench), "it was opened as one"
-    return held.bench
+def _bench_of(worker: WorkerState) -> ModuleBench:
+    assert isinstance(worker.bench, ModuleBench), "it was opened as one"
+    return worker.bench
 
 
 def _run(module: Flat, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""The manifest that lies beside an export: what it is, what it was held against, and the hashes of its files."""
+"""The manifest that lies beside an export: what it is, what it was compared with, and the hashes of its files."""
 
 from __future__ import annotations
 

@@ -64,9 +64,9 @@ def bench_export(folder: str, inputs: list[str], threads: int, source: str, root
     )
 
 
-def compare_all(held: WorkerState, expected: list[str], allowance: dict[str, Any]) -> dict[str, Any]:
+def compare_all(worker: WorkerState, expected: list[str], allowance: dict[str, Any]) -> dict[str, Any]:
     """The outputs of every batch beside those in the files `expected`, as `Compared`."""
-    bench = held.bench
+    bench = worker.bench
     assert isinstance(bench, ExportBench), "it was opened as one"
     limits = msgspec.convert(allowance, Allowance)
     errors: list[TensorError] = []

@@ -1,4 +1,4 @@
-"""Time the eager module and a reloaded export in turns: the order within a round is drawn, one runs at a time."""
+"""Time the eager module and a reloaded export in interleaved rounds: the order within a round is drawn, one runs at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Export one variant: every planned target of every case, each in processes of its own; a failure is a result."""
+"""Export one variant: every planned format of every case, each in processes of its own; a failure is a result."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import msgspec
+
 from phasewise.export.answers import About, Described
-from phasewise.export.target import Case, describe_failure, export_target
+from phasewise.export.format import ExportedCase, describe_failure, export_format
 from phasewise.records.base import find_case
 from phasewise.records.export import Export, ExportResult, ExportStatus
 from phasewise.records.plan import PlannedCase, VariantPlan
@@ -21,7 +23,7 @@ from phasewise.workers.failure import ProcessFailed
 def export_variant(
     plan: VariantPlan, gate: Validation | None, *, root: Path, folder: Path, machine: str, commit: str
 ) -> Export:
-    """Write the planned exports into `folder/<case>/<target>/` and hold each against the eager module.
+    """Write the planned exports into `folder/<case>/<format>/` and compare each with the eager module.
 
     A case whose validation is red or absent is skipped, as is all of a variant that is not timed here.
     """
@@ -52,15 +54,18 @@ def export_variant(
 def export_case(
     plan: VariantPlan, planned: PlannedCase, root: Path, folder: Path
 ) -> tuple[list[ExportResult], About | None]:
-    """Results of one case in the plan's order of targets, and what its module looks like; None if it can't be built."""
+    """Results of one case in the plan's order of formats, and what its module looks like; None if it can't be built."""
     results: list[ExportResult] = []
     about: About | None = None
-    launch = launch_case(plan, planned.case, root, make="phasewise.export.eager:bench_module")
+    # a cap on memory is meant for the program, not for the compilers that write its exports
+    uncapped = msgspec.structs.replace(planned, memory_limit_bytes=None)
+    whole = msgspec.structs.replace(plan, cases=(uncapped,))
+    launch = launch_case(whole, planned.case, root, make="phasewise.export.eager:bench_module")
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="phasewise-export-")))
         eager: ArmProcesses | None = None
-        for target in plan.exporters:
-            # a target that took the worker down costs only itself
+        for format in plan.exporters:
+            # a format that took the worker down costs only itself
             if eager is None or not eager.is_alive():
                 eager = stack.enter_context(closing(ArmProcesses(launch)))
                 try:
@@ -73,8 +78,8 @@ def export_case(
             if about is None:
                 missing = "the program has no module"
                 return _same_for_all(plan, planned.case, ExportStatus.SKIPPED, missing), None
-            case = Case(plan=plan, name=planned.case, root=root, scratch=scratch, about=about, eager=eager)
-            results.append(export_target(case, target, folder / target))
+            case = ExportedCase(plan=plan, name=planned.case, root=root, scratch=scratch, about=about, eager=eager)
+            results.append(export_format(case, format, folder / format))
         if any(result.files for result in results):
             shutil.copyfile(scratch / "inputs-0.npz", folder / "inputs.npz")
             shutil.copyfile(scratch / "outputs-0.npz", folder / "outputs.npz")
@@ -104,12 +109,12 @@ def _red_gate(gate: Validation | None, case: str) -> str:
 def _same_for_all(
     plan: VariantPlan, case: str, status: ExportStatus, reason: str, done: list[ExportResult] | None = None
 ) -> list[ExportResult]:
-    """One result with the same reason for every target that is not `done`."""
-    finished = {result.target for result in done or ()}
+    """One result with the same reason for every format that is not `done`."""
+    finished = {result.format for result in done or ()}
     return [
-        ExportResult(case=case, target=target, status=status, reason=reason)
-        for target in plan.exporters
-        if target not in finished
+        ExportResult(case=case, format=format, status=status, reason=reason)
+        for format in plan.exporters
+        if format not in finished
     ]
 
 

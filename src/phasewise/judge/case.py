@@ -1,4 +1,4 @@
-"""The judge of one case, seen from the parent: its process, the ring of batches, and what arms gave held against what is right.
+"""The judge of one case, seen from the parent: its process, the ring of batches, and what arms gave beside what is right.
 
 Imports no torch.
 """
@@ -91,7 +91,7 @@ class Judge:
         """How to start the processes of an arm on this ring."""
         self._allowances[arm] = msgspec.to_builtins(plan.allowance)
         files = [(self._to_read, result) for result in self._results[arm]]
-        return launch_case(plan, self._case, self._root, ring=self.list_slots, files=files)
+        return launch_case(plan, self._case, self._root, files=files)
 
     def fill(self, drivers: Sequence[ArmProcesses], entries: Mapping[int, int | None]) -> None:
         """Give entries of the ring batches of the reference, or new ones for None, in every process."""

@@ -198,26 +198,26 @@ def copy_in(static: Any, batch: Any) -> None:
     fresh, other = pytree.tree_flatten(batch)
     if structure != other:
         raise ValueError(f"the batch is built as {other}, the captured example as {structure}; capture again for it")
-    for index, (target, source) in enumerate(zip(leaves, fresh, strict=True)):
-        if not isinstance(target, torch.Tensor):
-            if isinstance(source, torch.Tensor) or target != source:
+    for index, (into, source) in enumerate(zip(leaves, fresh, strict=True)):
+        if not isinstance(into, torch.Tensor):
+            if isinstance(source, torch.Tensor) or into != source:
                 raise ValueError(
-                    f"leaf {index} of the batch is {source!r}, it was captured as {target!r}; capture again for it"
+                    f"leaf {index} of the batch is {source!r}, it was captured as {into!r}; capture again for it"
                 )
-        elif not isinstance(source, torch.Tensor) or source.shape != target.shape or source.dtype != target.dtype:
+        elif not isinstance(source, torch.Tensor) or source.shape != into.shape or source.dtype != into.dtype:
             raise ValueError(
-                f"leaf {index} of the batch is {_kind(source)}, it was captured as {_kind(target)}; capture again for it"
+                f"leaf {index} of the batch is {_kind(source)}, it was captured as {_kind(into)}; capture again for it"
             )
     # a caller may fill the static tensors in place and pass them back
     pairs = [
-        (target, source)
-        for target, source in zip(leaves, fresh, strict=True)
-        if isinstance(target, torch.Tensor) and target is not source
+        (into, source)
+        for into, source in zip(leaves, fresh, strict=True)
+        if isinstance(into, torch.Tensor) and into is not source
     ]
     with torch.no_grad():
         # one launch for all that lie on one device and have one dtype
         if pairs:
-            torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs], non_blocking=True)
+            torch._foreach_copy_([into for into, _ in pairs], [source for _, source in pairs], non_blocking=True)
 
 
 def _warm_up(step: Callable[[Any], Any], static: Any, warmup: int) -> None:

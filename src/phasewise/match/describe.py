@@ -59,7 +59,7 @@ def describe_speed(found: Judgement) -> str:
 
 
 def describe_result(found: Judgement) -> str:
-    """The largest error beside what is allowed, and what it was held against; "" where nothing was compared."""
+    """The largest error beside what is allowed, and what it was compared with; "" where nothing was compared."""
     if found.worst is None or found.allowance is None:
         return ""
     allowed = found.allowance

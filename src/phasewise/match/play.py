@@ -21,7 +21,7 @@ from phasewise.match.revisions import check_out
 from phasewise.match.side import Side, parse_side
 from phasewise.match.verdict import find_worst, judge_times, refuse_at_gate
 from phasewise.measure.compare import name_function
-from phasewise.measure.driver import Entrant
+from phasewise.measure.entrant import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import Processes
 from phasewise.measure.sampler import sample_case

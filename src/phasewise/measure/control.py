@@ -52,7 +52,7 @@ def measure_control(
         sets = count_sets(own, others_s, end.budget)
         wanted = Wanted(
             name="control", plan=end, case=end.case(case), budget=end.budget,
-            arms=(Chosen(arm="twin", plan=end), Chosen(arm="variant", plan=end)), pairs=(("twin", "variant"),),
+            arms=(Chosen(arm="parent", plan=end), Chosen(arm="variant", plan=end)), pairs=(("parent", "variant"),),
             stop=StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=sets, most_sets=sets),
         )  # fmt: skip
         found = measure_cases(

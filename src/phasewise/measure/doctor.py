@@ -80,13 +80,13 @@ def examine(
     """
 
     def start(units: int) -> ArmProcesses:
-        target = launch_function(
+        launch = launch_function(
             "phasewise.measure.standard:step",
             setup="phasewise.measure.standard:make",
             arguments={"units": units},
             device=machine.kind,
         )
-        return ArmProcesses(target)
+        return ArmProcesses(launch)
 
     try:
         return examine_with(

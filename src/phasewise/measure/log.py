@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from phasewise.measure.driver import Entrant
+from phasewise.measure.entrant import Entrant
 from phasewise.records.measure import Arm, Window
 from phasewise.records.verdict import Failure
 from phasewise.workers.warmup import Warmed

@@ -10,7 +10,7 @@ from typing import Any
 from phasewise.measure.inspection import sync_ring
 from phasewise.measure.sampling import Sampling, take_failure
 from phasewise.records.verdict import Failure
-from phasewise.workers.arm import ArmProcesses
+from phasewise.workers.arm import ArmProcesses, Ring
 from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.warmup import warm_up
 
@@ -22,7 +22,7 @@ def open_set(sampling: Sampling, sure_sets: int) -> None:
     too: to build takes longer than to time.
 
     Raises:
-        NotTogether: one that comes after others runs out of memory; all are closed.
+        DoNotFit: one that comes after others runs out of memory; all are closed.
     """
     began = sampling.tools.now()
     sampling.process_set += 1
@@ -39,7 +39,7 @@ def open_set(sampling: Sampling, sure_sets: int) -> None:
         built += group
     if sampling.ahead and not is_slow(sampling):
         # where nothing was built beside them
-        sampling.processes.open_waiting()
+        sampling.processes.open_waiting(_find_ring(sampling))
     sampling.processes.wait()
     sampling.opening_s = max(sampling.opening_s, sampling.tools.now() - began)
     is_next_built = sampling.processes.are_built(sampling.taking_part)
@@ -62,14 +62,17 @@ def _is_recorded(sampling: Sampling, arms: Sequence[str]) -> bool:
 def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, ahead: bool = False) -> None:
     """Build `arms` side by side, then warm up one after the other; one that fails takes no part in the rounds.
 
-    With `ahead`, the processes of the sets to come build beside them. Raises NotTogether as `open_set` does.
+    With `ahead`, the processes of the sets to come build beside them. Raises DoNotFit as `open_set` does.
     """
     names = ", ".join(sampling.logs[arm].entrant.variant for arm in arms)
     sampling.tools.progress.update(f"{sampling.case}: set {sampling.process_set + 1}, opening {names}")
     at_once = len(arms) + (len(sampling.processes.to_come) if ahead else 0)
+    ring = _find_ring(sampling)
     with ThreadPoolExecutor(len(arms) + 1) as pool:
-        others = pool.submit(sampling.processes.open_waiting, beside=len(arms)) if ahead else None
-        answers = list(pool.map(partial(_open, beside=at_once - 1), [sampling.drivers[arm] for arm in arms]))
+        others = pool.submit(sampling.processes.open_waiting, ring, concurrent_builds=len(arms)) if ahead else None
+        answers = list(
+            pool.map(partial(_open, ring=ring, concurrent_builds=at_once - 1), [sampling.drivers[arm] for arm in arms])
+        )
         if others is not None:
             others.result()
     for arm, answer in zip(arms, answers, strict=True):
@@ -93,9 +96,14 @@ def is_slow(sampling: Sampling) -> bool:
     )
 
 
-def _open(driver: ArmProcesses, *, beside: int) -> dict[str, Any] | Failure:
+def _find_ring(sampling: Sampling) -> Ring:
+    """Where the batches lie now; None where each program makes its own."""
+    return None if sampling.judge is None else sampling.judge.list_slots()
+
+
+def _open(driver: ArmProcesses, *, ring: Ring, concurrent_builds: int) -> dict[str, Any] | Failure:
     try:
-        return driver.open(beside=beside)
+        return driver.open(ring=ring, concurrent_builds=concurrent_builds)
     except ProcessFailed as died:
         return died.failure
 

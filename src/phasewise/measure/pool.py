@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from phasewise.measure.driver import Entrant
+from phasewise.measure.entrant import Entrant
 from phasewise.measure.processes import Processes
 from phasewise.records.plan import Budget
 from phasewise.workers.arm import ArmProcesses

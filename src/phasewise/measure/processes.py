@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from phasewise.measure.driver import Entrant
-from phasewise.workers.arm import ArmProcesses, Launch
+from phasewise.measure.entrant import Entrant
+from phasewise.workers.arm import ArmProcesses, Launch, Ring
 from phasewise.workers.failure import ProcessFailed
 
 # of one arm at a time: each takes as much memory as torch does
@@ -67,14 +67,14 @@ class Processes:
         """Those of the sets to come."""
         return [driver for waiting in self.waiting.values() for driver in waiting.values()]
 
-    def open_waiting(self, *, beside: int = 0) -> None:
+    def open_waiting(self, ring: Ring = None, *, concurrent_builds: int = 0) -> None:
         """Build those of the sets to come, all at once and beside others; one that could not is started again when its set comes."""
         self.built = True
         drivers = self.to_come
         if not drivers:
             return
-        others = beside + len(drivers) - 1
-        acts = [partial(driver.open, beside=others) for driver in drivers]
+        others = concurrent_builds + len(drivers) - 1
+        acts = [partial(driver.open, ring=ring, concurrent_builds=others) for driver in drivers]
         with ThreadPoolExecutor(len(drivers)) as pool:
             opened = dict(zip(map(id, drivers), pool.map(_could, acts), strict=True))
         for arm, waiting in self.waiting.items():

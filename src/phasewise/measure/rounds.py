@@ -29,7 +29,7 @@ def run_round(sampling: Sampling) -> None:
     """One block of every arm in shuffled order, every second round in the reverse of the one before; a rare arm is in the first.
 
     Raises:
-        NotTogether: an arm ran out of memory beside others; all are closed, and the round is lost.
+        DoNotFit: an arm ran out of memory beside others; all are closed, and the round is lost.
     """
     refresh_ring(sampling)
     arms = [arm for arm in sampling.drivers if not (sampling.is_rare(arm) and _has_block(sampling, arm))]
@@ -44,7 +44,7 @@ def run_round(sampling: Sampling) -> None:
 
 
 def run_block(sampling: Sampling, arm: str) -> Sample | None:
-    """One block of one arm; None if it failed, which takes it out. Raises NotTogether as `run_round` does."""
+    """One block of one arm; None if it failed, which takes it out. Raises DoNotFit as `run_round` does."""
     warmed = sampling.logs[arm].warmed
     assert warmed is not None
     first = draw_start(sampling)
@@ -71,7 +71,7 @@ def add_round(sampling: Sampling, samples: Sequence[Sample]) -> None:
     )
 
 
-def ask_the_rest(sampling: Sampling, arm: str) -> None:
+def finish_arm(sampling: Sampling, arm: str) -> None:
     """After the rounds: what has still to be judged and peak memory in every set, single steps, placing and energy in the first."""
     log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
     warmed = log.warmed
@@ -97,7 +97,7 @@ def ask_the_rest(sampling: Sampling, arm: str) -> None:
 def ask_all(sampling: Sampling) -> None:
     """Ask every arm for the rest."""
     for arm in list(sampling.drivers):
-        ask_the_rest(sampling, arm)
+        finish_arm(sampling, arm)
 
 
 def end_set(sampling: Sampling) -> None:

@@ -12,8 +12,8 @@ from phasewise.judge.case import Judge
 from phasewise.measure.drops import mark_drops
 from phasewise.measure.opening import is_slow, open_set, prepare_arms
 from phasewise.measure.processes import Processes
-from phasewise.measure.rounds import add_round, ask_all, ask_the_rest, end_last, end_set, run_block, run_round
-from phasewise.measure.sampling import NotTogether, Sampling, Tools, begin_sampling
+from phasewise.measure.rounds import add_round, ask_all, end_last, end_set, finish_arm, run_block, run_round
+from phasewise.measure.sampling import DoNotFit, Sampling, Tools, begin_sampling
 from phasewise.model.ratios import ALONE, SLOW, paired_log_ratios, stop_rules
 from phasewise.model.refusals import find_refusal
 from phasewise.records.measure import CaseMeasurement, Sample
@@ -21,6 +21,7 @@ from phasewise.records.plan import Budget
 from phasewise.stats import (
     Continue,
     RatioEstimate,
+    Standing,
     Stop,
     StopRules,
     count_sure_sets,
@@ -28,7 +29,6 @@ from phasewise.stats import (
     estimate_ratio,
     nearest_round,
 )
-from phasewise.stats import Progress as Standing
 from phasewise.workers.failure import is_kill
 
 # the fewest rounds that have a spread
@@ -96,13 +96,13 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair], stop: StopRules) -> str:
             end_last(sampling)
             return "failed"
         set_began, before = sampling.tools.now(), len(sampling.rounds)
-        if sampling.together:
-            fresh = _run_together(sampling, wanted)
+        if sampling.arms_fit:
+            fresh = _run_interleaved(sampling, wanted)
             if fresh:
                 # they do not fit together; the same again, one after the other
                 continue
         else:
-            _run_in_turn(sampling, wanted)
+            _run_one_by_one(sampling, wanted)
         taken = len(sampling.rounds) - before
         spent = sampling.tools.now() - set_began
         if _is_over(sampling, pairs):
@@ -110,10 +110,10 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair], stop: StopRules) -> str:
             end_last(sampling)
             return "failed"
         rules = choose_rules(sampling, pairs, stop)
-        if not sampling.together:
+        if not sampling.arms_fit:
             sampling.seconds_a_set = spent
-        step = _decide(sampling, pairs, rules, spent / taken if taken and sampling.together else 0.0)
-        if isinstance(step, Continue) and step.where == "this-set" and sampling.together:
+        step = _decide(sampling, pairs, rules, spent / taken if taken and sampling.arms_fit else 0.0)
+        if isinstance(step, Continue) and step.where == "this-set" and sampling.arms_fit:
             wanted, fresh = step.rounds, False
             continue
         ask_all(sampling)
@@ -126,13 +126,13 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair], stop: StopRules) -> str:
 
 def _begin_set(sampling: Sampling, pairs: Sequence[Pair], stop: StopRules, wanted: int) -> int:
     """Open a set, if its arms live together; the rounds to run in it."""
-    if sampling.together:
+    if sampling.arms_fit:
         try:
             open_set(sampling, _count_sure(sampling, pairs, stop))
-        except NotTogether:
-            sampling.together = False
+        except DoNotFit:
+            sampling.arms_fit = False
             sampling.process_set -= 1
-    if not sampling.together:
+    if not sampling.arms_fit:
         sampling.process_set += 1
     first = wanted == 0
     if first:
@@ -158,7 +158,7 @@ def _count_sure(sampling: Sampling, pairs: Sequence[Pair], stop: StopRules) -> i
     return count_sure_sets(stop, begun=begun, nearest=nearest) if is_open else stop.least_sets
 
 
-def _run_together(sampling: Sampling, wanted: int) -> bool:
+def _run_interleaved(sampling: Sampling, wanted: int) -> bool:
     """Interleaved rounds; True if the arms turned out not to fit together."""
     try:
         for _ in range(wanted):
@@ -166,13 +166,13 @@ def _run_together(sampling: Sampling, wanted: int) -> bool:
                 return False
             run_round(sampling)
             sampling.tools.progress.update(_describe(sampling, [], ""))
-    except NotTogether:
-        sampling.together = False
+    except DoNotFit:
+        sampling.arms_fit = False
         return True
     return False
 
 
-def _run_in_turn(sampling: Sampling, wanted: int) -> None:
+def _run_one_by_one(sampling: Sampling, wanted: int) -> None:
     """One arm after the other in a process of its own; the blocks are paired by their number."""
     arms = sampling.taking_part
     sampling.rng.shuffle(arms)
@@ -191,7 +191,7 @@ def _run_in_turn(sampling: Sampling, wanted: int) -> None:
                 break
             blocks.setdefault(arm, []).append(sample)
         if arm in sampling.drivers:
-            ask_the_rest(sampling, arm)
+            finish_arm(sampling, arm)
             sampling.processes.close()
     for number in range(max((len(taken) for taken in blocks.values()), default=0)):
         add_round(sampling, [blocks[arm][number] for arm in arms if number < len(blocks.get(arm, ()))])
@@ -214,7 +214,7 @@ def choose_rules(sampling: Sampling, pairs: Sequence[Pair], ordinary: StopRules)
         return Rules(stop=replace(fixed, clear=ordinary.clear), fixed=SLOW)
     if not is_compared:
         return Rules(stop=_fixed(ordinary.least_rounds, ordinary.least_sets), fixed=ALONE)
-    if not sampling.together:
+    if not sampling.arms_fit:
         # a process that has made room for another can't take more rounds
         return Rules(stop=replace(ordinary, most_rounds=ordinary.least_rounds))
     return Rules(stop=ordinary)
@@ -225,7 +225,7 @@ def _decide(sampling: Sampling, pairs: Sequence[Pair], rules: Rules, seconds_a_r
     here = [taken for taken in sampling.rounds if taken.process_set == sampling.process_set]
     kept = sum(not taken.dropped for taken in here)
     # too many were dropped, or one arm could not give more: what there is has to do
-    if len(here) >= TRIES * rules.stop.least_rounds or not sampling.together or rules.fixed == SLOW:
+    if len(here) >= TRIES * rules.stop.least_rounds or not sampling.arms_fit or rules.fixed == SLOW:
         kept = max(kept, rules.stop.least_rounds)
     ratios = _pair_rounds(sampling, pairs)
     estimates = [estimate_ratio(sets, rules=rules.stop) for sets in ratios]

@@ -40,7 +40,7 @@ class Tools:
     seed: int = 0
 
 
-class NotTogether(Exception):
+class DoNotFit(Exception):
     """The arms do not fit in memory at the same time."""
 
 
@@ -54,7 +54,7 @@ class Sampling:
     tools: Tools
     rng: random.Random
     processes: Processes
-    together: bool
+    arms_fit: bool
     # the processes of all sets fit on the device at once
     ahead: bool = False
     # None: what is timed can't be judged here
@@ -142,7 +142,7 @@ def begin_sampling(
         tools=tools,
         rng=random.Random(tools.seed),
         processes=processes,
-        together=groups < 2,
+        arms_fit=groups < 2,
         ahead=ahead and not groups,
         judge=judge,
         ends_if_killed=ends_if_killed,
@@ -150,9 +150,9 @@ def begin_sampling(
 
 
 def take_failure(sampling: Sampling, arm: str, failure: Failure, *, with_others: bool) -> None:
-    """Take `arm` out; raises NotTogether where it may only have lacked memory for others."""
+    """Take `arm` out; raises DoNotFit where it may only have lacked memory for others."""
     # beside others it may only have been too tight; alone it is the arm's own failure
-    if failure.reason is Reason.OUT_OF_MEMORY and with_others and sampling.together:
+    if failure.reason is Reason.OUT_OF_MEMORY and with_others and sampling.arms_fit:
         sampling.processes.leave(sampling.logs)
-        raise NotTogether
+        raise DoNotFit
     sampling.fail(arm, failure)

@@ -15,15 +15,15 @@ from phasewise.workers.arm import ArmProcesses, launch_case
 from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.warmup import Warmed, settling_steps, warm_up
 
-# turns of one block at each shape, at least and at most, as far as they fit into the seconds of the budget; of five the trimmed mean
+# rounds of one block at each shape, at least and at most, as far as they fit into the seconds of the budget; of five the trimmed mean
 # keeps three, and three of a shared host agree by chance
-TURNS = (12, 100)
+ROUNDS = (12, 100)
 # and no more once the time of a step is known to this at each, half the width of its interval on the log scale
 PRECISE = 0.1
 
 
 def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools) -> CaseMeasurement:
-    """Each shape in a process of its own, in blocks by turns: all see the same machine.
+    """Each shape in a process of its own, in rounds of a block each: all see the same machine.
 
     Each block does as many items as the others: a short one would more often slip between two disturbances than a long one,
     and the larger shape would look slower an item than it is.
@@ -43,9 +43,9 @@ def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools
             )
             warmed.append(warm_up(session, plan.budget, cold=case.cache == "cold", now=tools.now))
         steps = choose_steps(warmed, [point.items for point in points])
-        a_turn = sum(each.step_s * count for each, count in zip(warmed, steps, strict=True))
-        for turn in range(min(max(int(plan.budget.seconds / a_turn), TURNS[0]), TURNS[1])):
-            if turn >= TURNS[0] and is_precise(points):
+        a_round = sum(each.step_s * count for each, count in zip(warmed, steps, strict=True))
+        for taken in range(min(max(int(plan.budget.seconds / a_round), ROUNDS[0]), ROUNDS[1])):
+            if taken >= ROUNDS[0] and is_precise(points):
                 break
             for number, (session, count) in enumerate(zip(sessions, steps, strict=True)):
                 wall_s = session.block(count, settling_steps(count))["wall_s"] / count

@@ -18,7 +18,7 @@ from phasewise.model.sources import add_named_files, find_file, follow_imports, 
 from phasewise.model.workload import Workload
 from phasewise.records.base import Scalar
 from phasewise.records.errors import PlanError
-from phasewise.records.plan import Kind, RunPlan, StoryVariant
+from phasewise.records.plan import Kind, PlannedVariant, RunPlan
 
 # beside the program module, where they exist
 SIBLINGS = ("checks", "peers")
@@ -136,8 +136,8 @@ def judge_run(run: RunPlan, root: Path) -> Standing:
     return Standing(changed=changed, commits=tuple(sorted(commits)))
 
 
-def _list_ancestors(row: StoryVariant, run: RunPlan, root: Path) -> tuple[str, ...]:
-    """In any case of the variant; the story tells those of its first."""
+def _list_ancestors(row: PlannedVariant, run: RunPlan, root: Path) -> tuple[str, ...]:
+    """In any case of the variant; the plan tells those of its first."""
     try:
         plan = (Layout(root).records(run.workload, run.run, row.variant) / "plan.json").read_bytes()
         return (*row.ancestors, *msgspec.json.decode(plan, type=Lineage).ancestors)

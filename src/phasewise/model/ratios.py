@@ -14,7 +14,7 @@ from phasewise.stats import BetweenVariance, RatioEstimate, StopRules, estimate_
 from phasewise.stats.verdict import LEAST_OF_ONE_SET
 
 A = TypeVar("A", Sample, Inspection, ShortBlock)
-# (log-ratio, sets) at which every round tells enough. Launch-bound processes were up to twice as slow as their twins, whole
+# (log-ratio, sets) at which every round tells enough. Launch-bound processes were up to twice as slow as others of the same program, whole
 CLEAR = ((log(LEAST_OF_ONE_SET), 1), (log(1.5), 2))
 # how `CaseMeasurement.stopped` reads where the amount of data was fixed beforehand, so that no look is to be paid for
 SLOW = "slow"
@@ -111,8 +111,8 @@ def find_arm(case: CaseMeasurement, name: str) -> Arm | None:
 
 
 def find_parent_arm(case: CaseMeasurement) -> Arm | None:
-    """What the variant is compared with: its parent, the twin of a control, or the baseline where nothing else is there."""
-    return next((arm for name in ("parent", "twin", "baseline") if (arm := find_arm(case, name)) is not None), None)
+    """What the variant is compared with: its parent, or the baseline where nothing else is there."""
+    return next((arm for name in ("parent", "baseline") if (arm := find_arm(case, name)) is not None), None)
 
 
 def dropped_share(case: CaseMeasurement) -> float:

@@ -91,7 +91,7 @@ class Case:
     scaling: Literal["weak", "strong"] = "weak"
     # False where programs have no `module`, such as a training step: no process is started to find that out
     export: bool = True
-    # items that are held against the reference at `full`; everything is held against the nearest validated ancestor
+    # items that are compared with the reference at `full`; everything is compared with the nearest validated ancestor
     sample_items: Items | None = None
 
 

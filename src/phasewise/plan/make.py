@@ -19,7 +19,7 @@ from phasewise.model.layout import Layout
 from phasewise.model.stack import stack_variants
 from phasewise.model.workload import Workload
 from phasewise.plan.keep import keep_prepare, keep_variant
-from phasewise.plan.story import tell_story
+from phasewise.plan.run_plan import make_run_plan
 from phasewise.plan.variant import RunContext, plan_variant, shape_at
 from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
@@ -102,9 +102,9 @@ def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path
     )
     cases = _choose_cases(context)
     stack = stack_variants(_choose_phases(context), cases, machine, options.ablations or configuration.ablations)
-    story = tell_story(workload, stack, context.options, context.run, size, machine.device, context.tier, cases)
+    run_plan = make_run_plan(workload, stack, context.options, context.run, size, machine.device, context.tier, cases)
     return PlannedRun(
-        run_plan=msgspec.structs.replace(story, program=program, code=_digest_readers()),
+        run_plan=msgspec.structs.replace(run_plan, program=program, code=_digest_readers()),
         prepare=keep_prepare(_plan_prepare(context, cases), closure, layout),
         variants=tuple(
             keep_variant(plan_variant(context, stack, variant), closure, layout)

@@ -72,8 +72,8 @@ def _cached_bytes(device: torch.device) -> int:
 def _copy_rate(size: int, device: torch.device, *, captured: bool = False) -> float:
     """Bytes a second; `captured` for a copy that takes less time than its launch."""
     source = torch.rand(size // 4, device=device)
-    target = torch.empty_like(source)
-    copy = partial(target.copy_, source)
+    into = torch.empty_like(source)
+    copy = partial(into.copy_, source)
     seconds = _time_captured(copy, device) if captured else _time(copy, device, inner=max(1, (32 << 20) // size))
     # read and written
     return 2 * source.numel() * 4 / seconds

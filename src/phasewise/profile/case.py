@@ -55,7 +55,7 @@ SENSED_S = 0.2
 
 
 @dataclass(frozen=True)
-class Taken:
+class UnreadTrace:
     """A trace that the profiler has yet to write."""
 
     write: Callable[[], bytes]
@@ -64,7 +64,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Captured:
+class ReadTrace:
     """A trace with what is read off it."""
 
     plain: dict[str, Any]
@@ -81,8 +81,8 @@ def profile_case(plan: VariantPlan, case: str, *, root: Path, captures: Path, ma
     """
     with lock_captures(plan.device):
         began = read_compiler()
-        opened = open_profiled(plan, case, root)
-        stepper = make_stepper(opened)
+        built = open_profiled(plan, case, root)
+        stepper = make_stepper(built)
         step_s = warm_up(stepper)
         try:
             refuse_long_step(stepper, step_s)
@@ -90,9 +90,9 @@ def profile_case(plan: VariantPlan, case: str, *, root: Path, captures: Path, ma
             message = f"one step runs more than {MOST_OPERATORS} operators, too many for a trace; give the case `baseline_at` smaller shapes"
             return CaseProfile(case=case, failure=Failure(reason=Reason.OVER_BUDGET, message=message))
         compiler = read_compiler()
-        retries = _retries(opened.device)
+        retries = _retries(built.device)
         taken = _take(stepper, choose_steps(step_s))
-        retries = _retries(opened.device) - retries
+        retries = _retries(built.device) - retries
         after = read_compiler()
         sensors, sensed = _record_sensors(plan, stepper, step_s)
     captured = _parse(taken)
@@ -108,15 +108,15 @@ def profile_case(plan: VariantPlan, case: str, *, root: Path, captures: Path, ma
     found = _read(plan, case, root, captured, extra)
     unjudged = _why_not_judged(captured, after != began, found)
     with lock_captures(plan.device):
-        target = captures / case / f"{plan.variant}.memory.json.gz"
-        memory, remembered = _record_memory(plan, stepper, captured, target, root, trace)
+        path = captures / case / f"{plan.variant}.memory.json.gz"
+        memory, remembered = _record_memory(plan, stepper, captured, path, root, trace)
         count, judged = _judge_rework(stepper, found, unjudged)
-        probes = _probe(captured, found, machine, opened.device)
-        opened.program.close()
+        probes = _probe(captured, found, machine, built.device)
+        built.program.close()
     kept = (trace, *remembered, *sensed)
     return msgspec.structs.replace(
         found, count=count, memory=memory, sensors=sensors, probes=probes, captures=kept,
-        facts={**found.facts, **_describe_shape(plan, case), **judged, **describe_program(opened)},
+        facts={**found.facts, **_describe_shape(plan, case), **judged, **describe_program(built)},
     )  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def profile_plain(arguments: dict[str, Any]) -> Any:
     return msgspec.to_builtins(found)
 
 
-def read_profile(case: str, captured: Captured, extra: dict[str, float] | None = None) -> CaseProfile:
+def read_profile(case: str, captured: ReadTrace, extra: dict[str, float] | None = None) -> CaseProfile:
     """All that is read off a trace alone."""
     trace, frames = captured.trace, captured.frames
     with no_gc():
@@ -144,7 +144,7 @@ def read_profile(case: str, captured: Captured, extra: dict[str, float] | None =
         )  # fmt: skip
 
 
-def eager_twin(planned: PlannedCase) -> dict[str, Scalar] | None:
+def switch_graphs_off(planned: PlannedCase) -> dict[str, Scalar] | None:
     """The switches with those off that name a graph; None if none is on."""
     graphs = [name for name, value in planned.switches.items() if value is True and "graph" in name.split("_")]
     return {**planned.switches, **dict.fromkeys(graphs, False)} if graphs else None
@@ -156,26 +156,26 @@ def _describe_shape(plan: VariantPlan, case: str) -> dict[str, Scalar]:
     return {} if shape is None else {"profiled_at": repr(shape)}
 
 
-def _take(stepper: Stepper, steps: int) -> Taken:
+def _take(stepper: Stepper, steps: int) -> UnreadTrace:
     stepper.case.restore()
     untraced = time_untraced(stepper, steps)
     stepper.case.restore()
-    return Taken(capture_trace(stepper, steps), untraced)
+    return UnreadTrace(capture_trace(stepper, steps), untraced)
 
 
-def _parse(taken: Taken) -> Captured:
+def _parse(taken: UnreadTrace) -> ReadTrace:
     with no_gc():
         plain = scrub_trace(decode_trace(taken.write()))
         trace = parse_trace(plain)
         frames = frame_steps(trace)
     traced = sum(frame.wall for frame in frames) * 1e-9 / max(len(frames), 1)
-    return Captured(plain, trace, frames, traced / taken.untraced_s)
+    return ReadTrace(plain, trace, frames, traced / taken.untraced_s)
 
 
-def _read(plan: VariantPlan, case: str, root: Path, captured: Captured, extra: dict[str, float]) -> CaseProfile:
-    """The profile; where graphs hide their kernels, operators and kernels are those of the eager twin."""
+def _read(plan: VariantPlan, case: str, root: Path, captured: ReadTrace, extra: dict[str, float]) -> CaseProfile:
+    """The profile; where graphs hide their kernels, operators and kernels are those of the step without its graphs."""
     found = read_profile(case, captured, extra)
-    switches = eager_twin(plan.case(case))
+    switches = switch_graphs_off(plan.case(case))
     if found.attributed_by != "none" or switches is None:
         return found
     cases = tuple(
@@ -186,13 +186,13 @@ def _read(plan: VariantPlan, case: str, root: Path, captured: Captured, extra: d
         stepper = make_stepper(build_case(msgspec.structs.replace(plan, cases=cases), case, root))
         taken = _take(stepper, choose_steps(warm_up(stepper)))
         stepper.case.program.close()
-    twin = read_profile(case, _parse(taken))
+    plain = read_profile(case, _parse(taken))
     return msgspec.structs.replace(
-        found, kernels=twin.kernels, operators=twin.operators, regions=twin.regions, attributed_by="eager-twin"
+        found, kernels=plain.kernels, operators=plain.operators, regions=plain.regions, attributed_by="ungraphed"
     )
 
 
-def _keep_trace(captured: Captured, path: Path, root: Path) -> Capture:
+def _keep_trace(captured: ReadTrace, path: Path, root: Path) -> Capture:
     with no_gc():
         packed, left_out = pack_trace(captured.plain)
     write_bytes(packed, path)
@@ -201,7 +201,7 @@ def _keep_trace(captured: Captured, path: Path, root: Path) -> Capture:
 
 
 def _record_memory(
-    plan: VariantPlan, stepper: Stepper, captured: Captured, path: Path, root: Path, trace: Capture
+    plan: VariantPlan, stepper: Stepper, captured: ReadTrace, path: Path, root: Path, trace: Capture
 ) -> tuple[Memory, list[Capture]]:
     if "memory" not in plan.profilers or not captured.frames:
         return Memory(), []
@@ -226,12 +226,12 @@ def _record_sensors(plan: VariantPlan, stepper: Stepper, step_s: float) -> tuple
         cure = "" if on_cpu else "install nvidia-ml-py and check nvidia-smi"
         return (), [Capture(tool="nvml", skipped=reason, cure=cure)]
     stepper.case.restore()
-    together = max(1, min(100, int(SENSED_S / step_s)))
-    sensors = watch(lambda: stepper.run_many(together), gpu.read)
+    at_once = max(1, min(100, int(SENSED_S / step_s)))
+    sensors = watch(lambda: stepper.run_many(at_once), gpu.read)
     return sensors, [Capture(tool="nvml", note="in the record itself")]
 
 
-def _why_not_judged(captured: Captured, compiled: bool, found: CaseProfile) -> str:
+def _why_not_judged(captured: ReadTrace, compiled: bool, found: CaseProfile) -> str:
     """Why repeated work can't be seen in this step; "" if it can."""
     if found.count.graph_launches:
         return "the step replays graphs"
@@ -259,7 +259,7 @@ def _judge_rework(stepper: Stepper, found: CaseProfile, unjudged: str) -> tuple[
     ), {}
 
 
-def _probe(captured: Captured, found: CaseProfile, machine: Machine, device: torch.device) -> tuple[Probe, ...]:
+def _probe(captured: ReadTrace, found: CaseProfile, machine: Machine, device: torch.device) -> tuple[Probe, ...]:
     """All probes; none where the workload leaves no memory for them."""
     try:
         return run_probes(captured.trace, captured.frames, found.operators, found.kernels, machine, device)

@@ -23,7 +23,7 @@ def count_events(trace: Trace, frames: Sequence[Frame], facts: Mapping[str, floa
     """Counts per step. `facts` adds what a trace does not hold: allocation_retries, graph_breaks, recompiles.
 
     `allocations` are requests to the driver on a device (the caching allocator's own are in `Memory`), and all on a CPU.
-    `copied_bytes` are those between host and device. The loop is that of the median of turns.
+    `copied_bytes` are those between host and device. The loop is that of the median of passes.
     """
     if not frames:
         return msgspec.structs.replace(Count(), **(facts or {}))
@@ -74,12 +74,12 @@ def _add_loop(count: Count, trace: Trace, frames: Sequence[Frame]) -> Count:
         ]
         loop = find_loop([event.name for event in events])
         if loop is not None:
-            found.append((loop.turns, loop.period, *describe_loop(events, loop)))
+            found.append((loop.passes, loop.period, *describe_loop(events, loop)))
     if not found:
         return count
-    turns, period, operator, spent = sorted(found)[(len(found) - 1) // 2]
+    passes, period, operator, spent = sorted(found)[(len(found) - 1) // 2]
     return msgspec.structs.replace(
-        count, serial_repeats=turns, serial_operator=operator, serial_period=period, serial_s=spent * NANO
+        count, serial_repeats=passes, serial_operator=operator, serial_period=period, serial_s=spent * NANO
     )
 
 

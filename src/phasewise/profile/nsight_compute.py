@@ -50,10 +50,10 @@ UNITS = {
 
 
 def count_kernels(
-    plan: Path, case: str, root: Path, kernels: Sequence[Kernel], target: Path, environment: Mapping[str, str], *,
+    plan: Path, case: str, root: Path, kernels: Sequence[Kernel], path: Path, environment: Mapping[str, str], *,
     most: int = KERNELS,
 ) -> tuple[Capture, tuple[Counters, ...]]:  # fmt: skip
-    """Counters of the `most` longest of `kernels`; the table is kept at `target`.
+    """Counters of the `most` longest of `kernels`; the table is kept at `path`.
 
     One process of the workload counts all of them, and one more for each function that had no launch among the first.
     """
@@ -92,9 +92,9 @@ def count_kernels(
         assert refused is not None, "each kernel is either counted or refused"
         return refused, ()
     content = format_table([row for rows in found.values() for row in rows])
-    write_bytes(content, target)
+    write_bytes(content, path)
     fewer = "" if most >= KERNELS else "of the longest kernel only, since the shape is a smaller one"
-    return Capture(tool=TOOL, path=relative(target, root), bytes=len(content), note=fewer), counters
+    return Capture(tool=TOOL, path=relative(path, root), bytes=len(content), note=fewer), counters
 
 
 def choose_kernels(kernels: Iterable[Kernel], most: int = KERNELS) -> list[Kernel]:
@@ -103,13 +103,13 @@ def choose_kernels(kernels: Iterable[Kernel], most: int = KERNELS) -> list[Kerne
     return sorted(computing, key=lambda kernel: -kernel.seconds)[:most]
 
 
-def make_command(ncu: Path, target: Sequence[str], functions: Sequence[str], log: Path) -> list[str]:
+def make_command(ncu: Path, replay: Sequence[str], functions: Sequence[str], log: Path) -> list[str]:
     """The command that counts the first launches of the functions inside the profiler's range."""
     names = "|".join(map(re.escape, functions))
     return [
         str(ncu), "--clock-control", "none", "--profile-from-start", "off", "--target-processes", "all", "--csv", "--page", "raw",
         "--print-units", "base", "--metrics", ",".join(METRICS), "--kernel-name-base", "function",
-        "-k", f"regex:^({names})$", "-c", str(LAUNCHES * len(functions)), "--log-file", str(log), *target,
+        "-k", f"regex:^({names})$", "-c", str(LAUNCHES * len(functions)), "--log-file", str(log), *replay,
     ]  # fmt: skip
 
 
@@ -162,12 +162,12 @@ def format_table(rows: Sequence[Row]) -> bytes:
 
 
 def _run(
-    ncu: Path, target: Sequence[str], functions: Sequence[str], root: Path, environment: Mapping[str, str]
+    ncu: Path, replay: Sequence[str], functions: Sequence[str], root: Path, environment: Mapping[str, str]
 ) -> tuple[list[Row], Capture, Finished]:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.csv"
         done = run_tool(
-            make_command(ncu, target, functions, log), timeout_s=TIMEOUT_S, environment=environment, folder=root
+            make_command(ncu, replay, functions, log), timeout_s=TIMEOUT_S, environment=environment, folder=root
         )
         text = log.read_text(errors="replace") if log.is_file() else ""
     return (

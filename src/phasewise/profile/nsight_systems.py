@@ -37,11 +37,11 @@ def watch_system(
     case: str,
     root: Path,
     steps: int,
-    target: Path,
+    path: Path,
     environment: Mapping[str, str],
     device: str,
 ) -> tuple[Capture, SystemTimeline | None]:
-    """Collect `steps` steps, alone on the device. What is kept at `target` (.sqlite.gz) are the tables that were summed:
+    """Collect `steps` steps, alone on the device. What is kept at `path` (.sqlite.gz) are the tables that were summed:
     the report itself names the host, its users and their environment.
     """
     nsys = find_tool(TOOL)
@@ -72,15 +72,15 @@ def watch_system(
     if len(content) > LIMIT_BYTES:
         reason = f"its tables of {len(content) >> 20} MiB are summed and not kept"
         return Capture(tool=TOOL, skipped=reason, cure="name fewer cases"), timeline
-    write_bytes(content, target)
-    return Capture(tool=TOOL, path=relative(target, root), bytes=len(content)), timeline
+    write_bytes(content, path)
+    return Capture(tool=TOOL, path=relative(path, root), bytes=len(content)), timeline
 
 
-def collect_command(nsys: Path, output: Path, target: list[str]) -> list[str]:
+def collect_command(nsys: Path, output: Path, replay: list[str]) -> list[str]:
     """Without samples and context switches, with which the file of a toy program is 2 GB; kernels of graphs one by one."""
     return [
         str(nsys), "profile", "-s", "none", "--cpuctxsw=none", "-t", "cuda,nvtx", "--cuda-graph-trace=node", "--capture-range=cudaProfilerApi",
-        "--capture-range-end=stop", "-f", "true", "-o", str(output), *target,
+        "--capture-range-end=stop", "-f", "true", "-o", str(output), *replay,
     ]  # fmt: skip
 
 
@@ -108,9 +108,9 @@ def read_tables(path: Path, steps: int) -> SystemTimeline:
     )  # fmt: skip
 
 
-def condense(source: Path, target: Path) -> None:
+def condense(source: Path, path: Path) -> None:
     """Copy the tables that `read_tables` reads, with the strings that they refer to and no others."""
-    connection = sqlite3.connect(target)
+    connection = sqlite3.connect(path)
     try:
         connection.execute("ATTACH DATABASE ? AS report", (str(source),))
         there = {row[0] for row in connection.execute("SELECT name FROM report.sqlite_master WHERE type = 'table'")}

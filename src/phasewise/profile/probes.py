@@ -105,8 +105,8 @@ def probe_pinning(frames: Sequence[Frame], device: torch.device) -> list[Probe]:
         return []
     pageable = torch.empty(size, dtype=torch.uint8)
     pinned = pageable.pin_memory()
-    target = torch.empty(size, dtype=torch.uint8, device=device)
-    now, then = _time(lambda: target.copy_(pageable)), _time(lambda: target.copy_(pinned, non_blocking=True))
+    into = torch.empty(size, dtype=torch.uint8, device=device)
+    now, then = _time(lambda: into.copy_(pageable)), _time(lambda: into.copy_(pinned, non_blocking=True))
     return [
         _probe(
             FindingId.PAGEABLE_COPY, f"copy of {size} bytes from pinned memory", now, then, len(copies) / len(frames)

@@ -11,39 +11,39 @@ from phasewise.profile.trace import Event
 
 # the longest body of a loop that is looked for, in operators
 LONGEST = 2048
-# fewer turns are no loop
-TURNS = 3
+# fewer passes are no loop
+PASSES = 3
 
 
 @dataclass(frozen=True)
 class Loop:
     """One periodic stretch."""
 
-    # index of its first operator, operators of one turn, turns
+    # index of its first operator, operators of one pass, passes
     first: int
     period: int
-    turns: int
+    passes: int
 
 
 def find_loop(names: Sequence[str]) -> Loop | None:
-    """The periodic stretch of most turns, of equals the one that covers more; None if nothing comes three times.
+    """The periodic stretch of most passes, of equals the one that covers more; None if nothing comes three times.
 
-    Names alone decide, since shapes grow from turn to turn in generation.
+    Names alone decide, since shapes grow from pass to pass in generation.
     """
     codes: dict[str, int] = {}
     series = np.array([codes.setdefault(name, len(codes)) for name in names], dtype=np.int32)
     best: Loop | None = None
-    for period in range(1, min(LONGEST, len(series) // TURNS) + 1):
+    for period in range(1, min(LONGEST, len(series) // PASSES) + 1):
         first, matches = _longest_run(series[:-period] == series[period:])
-        turns = matches // period + 1
-        if turns >= TURNS and (best is None or (turns, turns * period) > (best.turns, best.turns * best.period)):
-            best = Loop(first, period, turns)
+        passes = matches // period + 1
+        if passes >= PASSES and (best is None or (passes, passes * period) > (best.passes, best.passes * best.period)):
+            best = Loop(first, period, passes)
     return best
 
 
 def describe_loop(events: Sequence[Event], loop: Loop) -> tuple[str, int]:
-    """The operator of the body in which most time goes, and the nanoseconds from the first to the last turn."""
-    stretch = events[loop.first : loop.first + loop.period * loop.turns]
+    """The operator of the body in which most time goes, and the nanoseconds from the first to the last pass."""
+    stretch = events[loop.first : loop.first + loop.period * loop.passes]
     spent: dict[str, int] = {}
     for event in stretch:
         spent[event.name] = spent.get(event.name, 0) + event.duration

@@ -49,13 +49,13 @@ def profile_variant(
     captures: Path,
     commit: str,
     share: Lock = contextlib.nullcontext,
-    hold: Lock = contextlib.nullcontext,
+    lock_alone: Lock = contextlib.nullcontext,
     profile_one: ProfileCase | None = None,
 ) -> Profile:
     """Profile every case of `plan` that passed the gate; captures go below `captures`, one folder a case.
 
     A variant that cannot be timed here, or a case whose gate is red, is a finished job with the reason. A process that dies
-    costs its own case only. `share()` keeps measurements off the device meanwhile, and `hold()` everything: a case that ran
+    costs its own case only. `share()` keeps measurements off the device meanwhile, and `lock_alone()` everything: a case that ran
     out of memory beside others runs again there. `profile_one` stands in for the process of a case in tests.
     """
     one = profile_in_process if profile_one is None else profile_one
@@ -71,7 +71,7 @@ def profile_variant(
     with share(), ThreadPoolExecutor(at_once) as pool:
         cases = tuple(pool.map(profile, wanted))
     if at_once > 1 and any(map(was_too_tight, wanted, (found.failure for found in cases))):
-        with hold():
+        with lock_alone():
             cases = tuple(
                 profile(planned) if was_too_tight(planned, found.failure) else found
                 for planned, found in zip(wanted, cases, strict=True)
@@ -115,11 +115,11 @@ def _profile_case(
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "plan.json"
         write(plan, written)
-        target = captures / case
+        folder_of_case = captures / case
         if "nsys" in plan.profilers:
             capture, changes["timeline"] = (
                 watch_system(
-                    written, case, root, max(found.steps, 1), target / f"{plan.variant}.nsys.sqlite.gz", plan.environment, plan.device
+                    written, case, root, max(found.steps, 1), folder_of_case / f"{plan.variant}.nsys.sqlite.gz", plan.environment, plan.device
                 )
                 if machine.kind == "cuda" else (Capture(tool="nsys", skipped="no NVIDIA GPU"), None)
             )  # fmt: skip
@@ -128,7 +128,7 @@ def _profile_case(
             with lock_captures(plan.device):
                 capture, changes["counters"] = (
                     count_kernels(
-                        written, case, root, found.kernels, target / f"{plan.variant}.ncu.csv", plan.environment,
+                        written, case, root, found.kernels, folder_of_case / f"{plan.variant}.ncu.csv", plan.environment,
                         most=KERNELS if choose_shape(plan, case) is None else FEW_KERNELS,
                     )
                     if machine.kind == "cuda" else (Capture(tool="ncu", skipped="no NVIDIA GPU"), ())

@@ -58,7 +58,7 @@ class VariantAnalysis(Record, frozen=True, kw_only=True):
 
 
 class Score(Record, frozen=True, kw_only=True):
-    """A prediction held against the outcome."""
+    """A prediction compared with the outcome."""
 
     prediction: Prediction
     measured: Interval | None

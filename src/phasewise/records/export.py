@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
+
 from phasewise.records.base import Bytes, Record, Seconds, StageRecord
 from phasewise.records.validate import TensorError
 
@@ -28,11 +30,11 @@ class ExportFile(Record, frozen=True, kw_only=True):
 
 
 class ExportResult(Record, frozen=True, kw_only=True):
-    """One target of one case."""
+    """One form of one case."""
 
     case: str
     # "torch-export", "aotinductor", "onnx", "tensorrt"
-    target: str
+    format: str = msgspec.field(name="target")
     status: ExportStatus
     reason: str = ""
     files: tuple[ExportFile, ...] = ()

@@ -48,7 +48,7 @@ class Window(Record, frozen=True, kw_only=True):
 class Arm(Record, frozen=True, kw_only=True):
     """One program of a comparison, in one or more fresh processes."""
 
-    # "parent" and "variant"; "baseline" and a peer's name in a headline; "twin" in a control
+    # "parent" and "variant", of a control the same twice; "baseline" and a peer's name in a headline
     arm: str
     variant: str
     switches: dict[str, Scalar] = {}
@@ -92,7 +92,7 @@ class Inspection(Record, frozen=True, kw_only=True):
 
 
 class Refresh(Record, frozen=True, kw_only=True):
-    """One pass of the variant over new contents of its batches, and what that is held against; "s", or "operators" where only a
+    """One pass of the variant over new contents of its batches, and what that is compared with; "s", or "operators" where only a
     count can tell.
     """
 
@@ -160,6 +160,6 @@ class HeadlineMeasurement(CaseRecord, frozen=True, kw_only=True):
 
 
 class ControlMeasurement(CaseRecord, frozen=True, kw_only=True):
-    """The end of the stack of one case beside itself: its arms are "twin" and "variant"."""
+    """The end of the stack of one case beside itself: its arms are "parent" and "variant"."""
 
     measured: CaseMeasurement

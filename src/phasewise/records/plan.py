@@ -1,4 +1,4 @@
-"""The plan: what a variant's records depend on, and the story that the report tells about it."""
+"""The plan: what a variant's records depend on, and what the report tells about it."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class PlannedTarget(Record, frozen=True, kw_only=True):
     disowned: str = ""
 
 
-class StoryPhase(Record, frozen=True, kw_only=True):
+class PlannedPhase(Record, frozen=True, kw_only=True):
     """What the author of a phase said about it, before it was measured."""
 
     phase: str
@@ -199,7 +199,7 @@ class StoryPhase(Record, frozen=True, kw_only=True):
     stays: str = ""
 
 
-class StoryVariant(Record, frozen=True, kw_only=True):
+class PlannedVariant(Record, frozen=True, kw_only=True):
     """One row of the run: enough to find its records."""
 
     variant: str
@@ -235,7 +235,7 @@ class PreparePlan(Record, frozen=True, kw_only=True):
 
 
 class RunPlan(Record, frozen=True, kw_only=True):
-    """The story of one workload on one machine: phases, parts, targets, risks; plan-time only."""
+    """The plan of one workload on one machine: phases, parts, targets, risks; plan-time only."""
 
     schema: int = SCHEMA
     workload: str
@@ -247,8 +247,8 @@ class RunPlan(Record, frozen=True, kw_only=True):
     tier: str
     cases: tuple[str, ...]
     parts: tuple[str, ...]
-    phases: tuple[StoryPhase, ...]
-    variants: tuple[StoryVariant, ...]
+    phases: tuple[PlannedPhase, ...]
+    variants: tuple[PlannedVariant, ...]
     # variant that all kept phases end in, by case
     stack: dict[str, str]
     targets: tuple[PlannedTarget, ...] = ()

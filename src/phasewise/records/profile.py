@@ -77,7 +77,7 @@ class Count(Record, frozen=True, kw_only=True):
     allocation_retries: float = 0
     graph_breaks: float = 0
     recompiles: float = 0
-    # turns of the longest loop of operators, the heaviest operator of its body, operators in one turn, time of all turns
+    # passes of the longest loop of operators, the heaviest operator of its body, operators in one pass, time of all passes
     serial_repeats: float = 0
     serial_operator: str = ""
     serial_period: float = 0
@@ -179,7 +179,7 @@ class CaseProfile(Record, frozen=True, kw_only=True):
     kernels: tuple[Kernel, ...] = ()
     operators: tuple[Operator, ...] = ()
     count: Count = Count()
-    # replays of CUDA graphs hide kernels: attribution comes from the eager twin, or findings abstain
+    # replays of CUDA graphs hide kernels: attribution comes from the same step without its graphs, or findings abstain
     graph_replay: bool = False
     attributed_by: str = "trace"
     # traced wall time over untraced

@@ -93,7 +93,7 @@ class CaseValidation(Record, frozen=True, kw_only=True):
     outcome: Outcome
     # one sentence: the first thing that failed, or why it was skipped
     message: str = ""
-    # what it was held against: "reference", or the variant that stands in for it
+    # what it was compared with: "reference", or the variant that stands in for it
     against: str = "reference"
     sampled_items: int | None = None
     errors: tuple[TensorError, ...] = ()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from phasewise.records.plan import StoryPhase
+from phasewise.records.plan import PlannedPhase
 from phasewise.records.verdict import Reason
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Link, Page, Paragraph, Section, Table, code, columns
 from phasewise.report.rows import row_of
-from phasewise.report.sections.advice import tell_findings, tell_ledger
+from phasewise.report.sections.advice import render_findings, render_ledger
 from phasewise.report.sections.common import level_cell, part_pages, phase_link
-from phasewise.report.sections.exports import tell_exports
-from phasewise.report.sections.gate import tell_validation
-from phasewise.report.sections.goals import criteria_table, tell_criteria, tell_risks
-from phasewise.report.sections.headline import tell_alarms, tell_headline
-from phasewise.report.sections.phase import tell_phase
-from phasewise.report.sections.provenance import tell_considered, tell_environment, tell_reproduce
-from phasewise.report.sections.rivals import tell_control, tell_peers
-from phasewise.report.sections.summary import tell_roadmap, tell_summary
-from phasewise.report.sections.time import tell_time
+from phasewise.report.sections.exports import render_exports
+from phasewise.report.sections.gate import render_validation
+from phasewise.report.sections.goals import criteria_table, render_criteria, render_risks
+from phasewise.report.sections.headline import render_alarms, render_headline
+from phasewise.report.sections.phase import render_phase
+from phasewise.report.sections.provenance import render_considered, render_environment, render_reproduce
+from phasewise.report.sections.rivals import render_control, render_peers
+from phasewise.report.sections.summary import render_roadmap, render_summary
+from phasewise.report.sections.time import render_time
 from phasewise.run import Run
 
 # from reports/<workload>/<run>/ to reports/
@@ -26,8 +26,8 @@ UP = "../../"
 
 # the order in which a reader decides: does it hold, what came of it, where is the time, what next, can I trust it
 SECTIONS = (
-    tell_headline, tell_alarms, tell_roadmap, tell_summary, tell_criteria, tell_risks, tell_time, tell_findings, tell_ledger,
-    tell_validation, tell_peers, tell_control, tell_exports, tell_considered, tell_environment, tell_reproduce,
+    render_headline, render_alarms, render_roadmap, render_summary, render_criteria, render_risks, render_time, render_findings, render_ledger,
+    render_validation, render_peers, render_control, render_exports, render_considered, render_environment, render_reproduce,
 )  # fmt: skip
 
 
@@ -59,14 +59,14 @@ def _part_page(run: Run, part: str | None, name: str, pages: dict[str | None, st
         name=name,
         title=f"{show.clean(part) if part else 'Phases'} of {show.clean(run.workload)}",
         subtitle=(f"{len(phases)} {'phase' if len(phases) == 1 else 'phases'} of the run ", code(run.name)),
-        sections=(_overview(run, part, phases), *(tell_phase(run, phase) for phase in phases)),
+        sections=(_overview(run, part, phases), *(render_phase(run, phase) for phase in phases)),
         trail=(Link("All runs", f"{UP}index"), Link(f"{run.workload} on {run.name}", "index")),
         pages=_links(pages, name),
         up=UP,
     )
 
 
-def _overview(run: Run, part: str | None, phases: tuple[StoryPhase, ...]) -> Section:
+def _overview(run: Run, part: str | None, phases: tuple[PlannedPhase, ...]) -> Section:
     """Where the part ended, its targets, and its phases at a glance."""
     blocks: list[Block] = []
     for case in run.results:
@@ -83,7 +83,7 @@ def _overview(run: Run, part: str | None, phases: tuple[StoryPhase, ...]) -> Sec
     return Section("overview", "Overview", tuple(blocks))
 
 
-def _glance(run: Run, phase: StoryPhase) -> tuple[Inline, ...]:
+def _glance(run: Run, phase: PlannedPhase) -> tuple[Inline, ...]:
     """A phase in one row."""
     told = [(case.case, row) for case in run.results if (row := row_of(case, phase.variant)) is not None]
     # where it is for no case, the first says why

@@ -28,9 +28,9 @@ def make_tables(run: Run) -> dict[str, bytes]:
 
 
 def _list_profiled(run: Run, what: str) -> Iterator[dict[str, Any]]:
-    for held in run.variants:
-        for case in held.profile.cases if held.profile is not None else ():
-            yield from (_flatten(row, variant=held.name, case=case.case) for row in getattr(case, what))
+    for records in run.variants:
+        for case in records.profile.cases if records.profile is not None else ():
+            yield from (_flatten(row, variant=records.name, case=case.case) for row in getattr(case, what))
 
 
 def _flatten(record: Record, **keys: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from phasewise.stats.percentile import p50, p99
 from phasewise.stats.ratio import RatioEstimate, p_beyond, p_value
 from phasewise.stats.sets import combine_sets, estimate_ratio, nearest_round
 from phasewise.stats.slope import Trend, is_warm, measure_trend
-from phasewise.stats.stopping import Continue, Progress, Stop, count_sure_sets, decide_next, is_precise
+from phasewise.stats.stopping import Continue, Standing, Stop, count_sure_sets, decide_next, is_precise
 from phasewise.stats.trimmed import TrimmedMean, trimmed_mean, yuen_interval
 from phasewise.stats.verdict import Conditions, Decision, decide_status
 from phasewise.stats.warming import find_warming
@@ -26,9 +26,9 @@ __all__ = [
     "Continue",
     "Decision",
     "Modes",
-    "Progress",
     "RatioEstimate",
     "SetLevel",
+    "Standing",
     "Stop",
     "StopRules",
     "Trend",

@@ -19,7 +19,7 @@ from phasewise.stats.looks import StopRules
 from phasewise.stats.noise import Noise, simulate_rounds
 from phasewise.stats.ratio import RatioEstimate
 from phasewise.stats.sets import combine_sets
-from phasewise.stats.stopping import Continue, Progress, decide_next
+from phasewise.stats.stopping import Continue, Standing, decide_next
 from phasewise.stats.trimmed import TrimmedMean, trimmed_mean
 from phasewise.stats.verdict import Conditions, StatusName, decide_status
 from phasewise.stats.warming import find_warming
@@ -70,7 +70,7 @@ def simulate_comparison(
     centres: list[TrimmedMean] = []
     taken = 0
     while True:
-        progress = Progress(
+        progress = Standing(
             sets=len(centres),
             rounds=taken,
             seconds_left=math.inf,

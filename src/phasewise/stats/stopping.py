@@ -12,7 +12,7 @@ from phasewise.stats.ratio import RatioEstimate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
+class Standing:
     """Where the measurement of one case stands. Times are in seconds, of all arms together."""
 
     # process sets started, the one that runs included
@@ -42,7 +42,7 @@ class Stop:
     reason: Literal["precise", "clear", "budget", "limit"]
 
 
-def decide_next(estimates: Sequence[RatioEstimate], *, rules: StopRules, progress: Progress) -> Continue | Stop:
+def decide_next(estimates: Sequence[RatioEstimate], *, rules: StopRules, progress: Standing) -> Continue | Stop:
     """The next step from the estimates so far, one for each comparison of the case that shall become precise.
 
     The estimates come from `estimate_ratio(..., rules=rules)`, so that the width which stops is the width that
@@ -67,7 +67,7 @@ def is_precise(ratio: RatioEstimate, rules: StopRules) -> bool:
     return ratio.half_width < max(rules.half_width, rules.share * abs(ratio.log_estimate))
 
 
-def _choose_step(estimates: Sequence[RatioEstimate], rules: StopRules, progress: Progress) -> Continue | Stop:
+def _choose_step(estimates: Sequence[RatioEstimate], rules: StopRules, progress: Standing) -> Continue | Stop:
     if progress.sets == 0:
         return Continue(where="fresh-set", rounds=rules.least_rounds)
     if progress.rounds < rules.least_rounds:
@@ -84,7 +84,7 @@ def _choose_step(estimates: Sequence[RatioEstimate], rules: StopRules, progress:
     return Stop(reason="limit")
 
 
-def _worthwhile_rounds(estimates: Sequence[RatioEstimate], rules: StopRules, progress: Progress) -> float:
+def _worthwhile_rounds(estimates: Sequence[RatioEstimate], rules: StopRules, progress: Standing) -> float:
     """Rounds a set beyond which a fresh set is the better use of time, for the comparison that needs most.
 
     The optimum of two-stage sampling: sd within / sd between * sqrt(cost of a set / cost of a round); Cochran (1977),

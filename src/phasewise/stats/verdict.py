@@ -29,7 +29,7 @@ ReasonName = Literal[
     "clock",
 ]
 
-# what one set of processes alone may claim: launch-bound processes were up to twice as slow as their twins, whole
+# what one set of processes alone may claim: launch-bound processes were up to twice as slow as others of the same program, whole
 LEAST_OF_ONE_SET = 3.0
 # with more rounds dropped than this the machine was not itself
 MOST_DROPPED = 0.20
@@ -106,7 +106,7 @@ def _decide_among(ratio: RatioEstimate, floor: float, adjusted: Chances | None) 
 def _decide(ratio: RatioEstimate, floor: float, chances: Chances) -> Decision:
     """A difference needs an interval without 1, its p-value, and an estimate above the floor; equivalence its p-value.
 
-    The estimate, not the bound, is held against the floor: the floor is itself how far estimates stray when
+    The estimate, not the bound, is compared with the floor: the floor is itself how far estimates stray when
     nothing differs, so the bound would count the same noise twice.
     """
     error = 1.0 - ratio.level

@@ -1,6 +1,6 @@
 """Validate one case of one variant: what its blocks gave, guards and checks, put together into one record. Imports no torch.
 
-A block here is a block of the measurement: the same command of the same worker, whose last result is held against the reference.
+A block here is a block of the measurement: the same command of the same worker, whose last result is compared with the reference.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def _validate(
         if judge.skip:
             # nothing was refused: there is only nothing to compare it with, and it is timed all the same
             return CaseValidation(case=case, outcome=Outcome.SKIPPED, message=judge.skip)
-        followed = ""
+        stand_in = ""
         if judge.items is not None and ancestor is not None:
-            followed = _follow_ancestor(judge, ancestor)
+            stand_in = _keep_stand_in(judge, ancestor)
         launch = _prepare(judge.launch(VARIANT, uncap(plan)))
         arm = ArmProcesses(replace(launch, enclosure=enclosure))
         try:
-            errors = follow(judge, VARIANT, arm, keep=VARIANT, kept=followed)
+            errors = follow(judge, VARIANT, arm, keep=VARIANT, kept=stand_in)
             told = arm.apply("phasewise.validate.child:guard_case", Told, root=str(root), ring=judge.list_slots())
             loaded = tuple(sorted(arm.files()))
         finally:
@@ -77,12 +77,12 @@ def _validate(
         progress = judge.follow_progress(VARIANT)
     finally:
         judge.close()
-    return _put_together(case, judge, errors, progress, told, followed, loaded)
+    return _put_together(case, judge, errors, progress, told, stand_in, loaded)
 
 
 def follow(judge: Judge, name: str, arm: ArmProcesses, *, keep: str = "", kept: str = "") -> tuple[TensorError, ...]:
     """Open an arm and judge a block on each batch; of a program with state, blocks of one step, of two, and so on from the initial state."""
-    is_stateful = arm.open()["stateful"] or judge.is_stateful
+    is_stateful = arm.open(ring=judge.list_slots())["stateful"] or judge.is_stateful
     if is_stateful and keep:
         arm.settle(0)
         judge.keep_initial(name, arm, keep)
@@ -94,7 +94,7 @@ def follow(judge: Judge, name: str, arm: ArmProcesses, *, keep: str = "", kept: 
     return errors
 
 
-def _follow_ancestor(judge: Judge, ancestor: VariantPlan) -> str:
+def _keep_stand_in(judge: Judge, ancestor: VariantPlan) -> str:
     """Have the judge keep an ancestor's whole results; its name, or "" where it can't be run now."""
     arm = ArmProcesses(_prepare(judge.launch(ANCESTOR, ancestor)))
     try:
@@ -122,14 +122,14 @@ def _put_together(
     errors: tuple[TensorError, ...],
     progress: tuple[Guard, ...],
     told: list[Told],
-    followed: str,
+    stand_in: str,
     loaded: tuple[str, ...],
 ) -> CaseValidation:
     # every rank has its say, and what the first says is shown where all agree
     shown = next((one for one in told if conclude((), one.guards, one.checks, ())[0] is Outcome.FAIL), told[0])
     guards, checks = shown.guards, shown.checks
     guards = (*progress, *guards)
-    if judge.items is not None and not followed:
+    if judge.items is not None and not stand_in:
         guards += (
             skipped(
                 "beyond-the-sample", f"only {judge.items} items are compared with the reference: no validated ancestor"
@@ -141,7 +141,7 @@ def _put_together(
         case=case,
         outcome=outcome,
         message=message,
-        against=followed or "reference",
+        against=stand_in or "reference",
         sampled_items=judge.items,
         errors=errors,
         guards=guards,

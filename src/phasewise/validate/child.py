@@ -24,14 +24,14 @@ from phasewise.validate.run_checks import run_checks
 from phasewise.validate.trial import Trial, audit
 
 
-def guard_case(held: WorkerState, root: str, ring: list[list[Slot]]) -> dict[str, Any]:
+def guard_case(worker: WorkerState, root: str, ring: list[list[Slot]]) -> dict[str, Any]:
     """Guards of the program that is open, then the checks, which build their own; {guards, checks, fallbacks, peak_memory_bytes}.
 
     The program is closed then: what follows would not fit beside it.
     """
-    case = held.bench.case
+    case = worker.bench.case
     assert case is not None, "a function has no gate"
-    *batches, inputs = (read_tensors(held.files[0], slots) for slots in ring)
+    *batches, inputs = (read_tensors(worker.files[0], slots) for slots in ring)
     seen = follow(case, len(case.batches))
     first = replace(
         seen,
@@ -43,13 +43,13 @@ def guard_case(held: WorkerState, root: str, ring: list[list[Slot]]) -> dict[str
         allowance=case.plan.allowance,
         inputs=inputs,
         pristine=tuple(batches),
-        threads=held.threads,
+        threads=worker.threads,
     )
     guards = run_guards(trial)
     fallbacks, foreign = tuple(case.program.fallbacks), case.program.sync is not None
-    held.bench.close()
+    worker.bench.close()
     # this one's memory is given back before others are built
-    held.bench = Bench(device=case.device, step=_closed)
+    worker.bench = Bench(device=case.device, step=_closed)
     case = release(case)
     trial = replace(trial, case=case)
     gc.collect()

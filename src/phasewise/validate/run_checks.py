@@ -39,15 +39,15 @@ def run_check(
     name: str, check: Callable[[CheckContext], Checked], case: BuiltCase, root: Path, clock: Callable[[], float]
 ) -> CheckResult:
     """One check; an error that it raises is a failure with type and message."""
-    opened: list[Program] = []
+    built: list[Program] = []
     started = clock()
     try:
-        found = parse(check(make_context(case, root, opened)), Checked, f"check {name!r}")
+        found = parse(check(make_context(case, root, built)), Checked, f"check {name!r}")
     except PROGRAM_ERRORS as error:
         message = describe_exception(error).message
         return CheckResult(check=name, outcome=Outcome.FAIL, message=message, seconds=clock() - started)
     finally:
-        for program in opened:
+        for program in built:
             program.close()
     return CheckResult(
         check=name,
@@ -59,8 +59,8 @@ def run_check(
     )
 
 
-def make_context(case: BuiltCase, root: Path, opened: list[Program]) -> CheckContext:
-    """What checks may use; every program that they build is added to `opened`."""
+def make_context(case: BuiltCase, root: Path, built: list[Program]) -> CheckContext:
+    """What checks may use; every program that they build is added to `built`."""
     functions, name, device = case.functions, case.planned.case, case.device
 
     def inputs(seed: int) -> Mapping[str, torch.Tensor]:
@@ -69,12 +69,12 @@ def make_context(case: BuiltCase, root: Path, opened: list[Program]) -> CheckCon
     def build(**changed: Any) -> Program:
         switches = make_switches(functions.workload, {**case.planned.switches, **changed})
         program = functions.build(switches, inputs(case.plan.seed), name, case.shape, device)
-        opened.append(fill_defaults(program, device))
-        return opened[-1]
+        built.append(fill_defaults(program, device))
+        return built[-1]
 
     def reference() -> Program:
-        opened.append(build_reference(case.plan, name, root, ring=1).program)
-        return opened[-1]
+        built.append(build_reference(case.plan, name, root, ring=1).program)
+        return built[-1]
 
     def run(program: Program, batch: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
         assert program.place is not None and program.outputs is not None, "fill_defaults has run"

@@ -15,10 +15,10 @@ def step_once(file: Path, case: str, root: Path) -> None:
     """Build at the tiny shape, or at the planned one where there is none, step once and wait."""
     plan = read(file, VariantPlan)
     tiny = load_functions(plan.source, root).workload.cases[case].tiny
-    opened = build_case(plan, case, root, ring=1, shape=tiny)
-    opened.step(opened.place(0))
-    opened.synchronize()
-    opened.program.close()
+    built = build_case(plan, case, root, ring=1, shape=tiny)
+    built.step(built.place(0))
+    built.synchronize()
+    built.program.close()
 
 
 if __name__ == "__main__":

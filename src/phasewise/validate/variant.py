@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from phasewise.model.followed import name_followed
 from phasewise.model.freshness import Closure
+from phasewise.model.stand_ins import name_stand_ins
 from phasewise.records.base import find_case
 from phasewise.records.plan import Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
@@ -23,7 +23,7 @@ from phasewise.validate.sanitizer import run_sanitizer
 from phasewise.workers.side_by_side import count_at_once, was_too_tight
 
 # keeps jobs off the GPU: measurements if `shared`, else all
-Hold = Callable[..., AbstractContextManager[None]]
+Lock = Callable[..., AbstractContextManager[None]]
 # (plan, case, root, baseline, ancestor's plan) -> the record of one case
 ValidateCase = Callable[[VariantPlan, str, Path, CaseValidation | None, VariantPlan | None], CaseValidation]
 
@@ -37,17 +37,17 @@ def validate_variant(
     machine: str,
     commit: str,
     closure: Closure | None = None,
-    hold: Hold | None = None,
+    lock: Lock | None = None,
     validate_one: ValidateCase | None = None,
 ) -> Validation:
     """Validate every case of `plan`; a red gate, a skip and a dead process are finished jobs with the reason.
 
     `plans` and `validations` hold those of its ancestors. `closure` is of the workload's files as they
-    stood when the stage began. `hold(shared=True)` keeps measurements off the GPU meanwhile, and
-    `hold(shared=False)` everything: a case that ran out of memory beside others runs again there. `validate_one` stands in
+    stood when the stage began. `lock(shared=True)` keeps measurements off the GPU meanwhile, and
+    `lock(shared=False)` everything: a case that ran out of memory beside others runs again there. `validate_one` stands in
     for the processes of a case in tests.
     """
-    hold = _hold_nothing if hold is None else hold
+    lock = _lock_nothing if lock is None else lock
     one = validate_case if validate_one is None else validate_one
 
     def judge(planned: PlannedCase) -> CaseValidation:
@@ -57,12 +57,12 @@ def validate_variant(
         ancestor = _ancestor(planned, plans, validations)
         return one(_scale_down(plan, planned), planned.case, root, baseline, ancestor)
 
-    with hold(shared=True):
+    with lock(shared=True):
         with ThreadPoolExecutor(count_at_once(plan)) as pool:
             cases = tuple(pool.map(judge, plan.cases))
         cases = _sanitize(plan, root, cases)
     if plan.device != "cpu" and any(map(was_too_tight, plan.cases, (found.failure for found in cases))):
-        with hold(shared=False):
+        with lock(shared=False):
             cases = tuple(
                 judge(planned) if was_too_tight(planned, found.failure) else found
                 for planned, found in zip(plan.cases, cases, strict=True)
@@ -88,7 +88,7 @@ def _stamp(cases: tuple[CaseValidation, ...], closure: Closure | None) -> dict[s
 
 
 @contextlib.contextmanager
-def _hold_nothing(*, shared: bool) -> Iterator[None]:
+def _lock_nothing(*, shared: bool) -> Iterator[None]:
     yield
 
 
@@ -112,8 +112,8 @@ def _baseline(
 def _ancestor(
     planned: PlannedCase, plans: Mapping[str, VariantPlan], validations: Mapping[str, Validation]
 ) -> VariantPlan | None:
-    """The first that passed its gate of those that may be followed."""
-    for name in name_followed(planned, plans):
+    """The first that passed its gate of those that may stand in for the reference."""
+    for name in name_stand_ins(planned, plans):
         if is_sound(find_case(validations.get(name), planned.case)):
             return plans[name]
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,8 @@ from phasewise.workers.group import rank_environments
 from phasewise.workers.process import Process, receive_all
 
 T = TypeVar("T")
+# where the batches of the ring lie in the first file, and last what programs are built from; None: a program makes its own
+Ring = Sequence[Sequence[Slot]] | None
 
 
 class TimedBlock(msgspec.Struct, frozen=True):
@@ -39,10 +41,8 @@ class Delivered(msgspec.Struct, frozen=True):
 class Launch:
     """What a worker opens, and the processes that it takes."""
 
-    # the arguments of `open_bench`
-    opening: Mapping[str, Any]
-    # where the batches lie in the first file, as it is when the program is built; None: it makes its own
-    ring: Callable[[], Any] | None = None
+    # what `open_bench` is called with
+    to_open: Mapping[str, Any]
     # memory files of each rank: batches to read, results to write
     files: Sequence[tuple[int, ...]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -62,15 +62,13 @@ def launch_case(
     *,
     shape: Mapping[str, Any] | None = None,
     make: str = "phasewise.bench.stepper:bench_case",
-    ring: Callable[[], Any] | None = None,
     files: Sequence[tuple[int, ...]] = (),
 ) -> Launch:
     """A variant in one case, at another shape if one is given, on batches of its own or on those of a judge; `make` gives its bench."""
     planned = plan.case(case)
     return Launch(
-        ring=ring,
         files=files,
-        opening={
+        to_open={
             "make": make,
             "arguments": {
                 "plan": msgspec.to_builtins(plan),
@@ -92,7 +90,7 @@ def launch_case(
 
 
 def launch_function(
-    target: str,
+    function: str,
     *,
     setup: str = "",
     arguments: Mapping[str, Any] | None = None,
@@ -103,9 +101,9 @@ def launch_function(
 ) -> Launch:
     """A function that is one step; `setup(**arguments)` gives what it is called with."""
     return Launch(
-        opening={
+        to_open={
             "make": "phasewise.bench.stepper:bench_function",
-            "arguments": {"target": target, "setup": setup, "arguments": dict(arguments or {}), "device": device},
+            "arguments": {"function": function, "setup": setup, "arguments": dict(arguments or {}), "device": device},
             "device": device,
             "memory_bytes": memory_bytes,
         },
@@ -148,14 +146,13 @@ class ArmProcesses:
             receive_all(self._processes, "import", self._launch.timeout_s)
             self._ready = True
 
-    def open(self, *, beside: int = 0) -> dict[str, Any]:
-        """Build and make the first step, while `beside` other processes do so: build_s, first_step_s, items, version, idle_power_w;
+    def open(self, *, ring: Ring = None, concurrent_builds: int = 0) -> dict[str, Any]:
+        """Build and make the first step, while `concurrent_builds` other processes do so: build_s, first_step_s, items, version, idle_power_w;
         once, however often it is asked for.
         """
         if self._opened is None:
             self.wait()
-            ring = {} if self._launch.ring is None else {"ring": self._launch.ring()}
-            answers = self._ask("open", **self._launch.opening, **ring, beside=beside)
+            answers = self._ask("open", **self._launch.to_open, ring=ring, concurrent_builds=concurrent_builds)
             slowest = {name: max(answer[name] for answer in answers) for name in ("build_s", "first_step_s")}
             self._opened = {**answers[0], **slowest}
         return self._opened

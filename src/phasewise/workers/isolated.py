@@ -13,7 +13,7 @@ from phasewise.workers.process import Process, receive_all
 
 
 def run_isolated(
-    target: str,
+    function: str,
     payload: Any,
     *,
     environment: Mapping[str, str] | None = None,
@@ -23,9 +23,9 @@ def run_isolated(
     tooled: bool = False,
     enclosure: Enclosure | None = None,
 ) -> Any | Failure:
-    """`target(payload)` in a fresh process: its result, or why there is none.
+    """`function(payload)` in a fresh process: its result, or why there is none.
 
-    `target` is "pkg.module:function" or "file.py:function"; `payload` and the result are plain JSON values.
+    `function` is "pkg.module:function" or "file.py:function"; `payload` and the result are plain JSON values.
     `environment` stands before anything is imported; `folder` is where it runs; with `memory_bytes` it may take at most
     so much more memory than it has at the call, on the GPU where there is one, else on the host; `tooled` and `enclosure` as of a `Process`. An exception, a signal, a
     lack of memory and silence for `timeout_s` come back as a `Failure`. A process that was killed from outside is started again.
@@ -35,8 +35,8 @@ def run_isolated(
             environment=environment or {}, folder=folder or Path.cwd(), tooled=tooled, enclosure=enclosure
         )
         try:
-            process.send("call", target=target, payload=payload, memory_bytes=memory_bytes)
-            found = receive_all([process], target.rpartition(":")[2].removesuffix("_plain"), timeout_s)[0]
+            process.send("call", function=function, payload=payload, memory_bytes=memory_bytes)
+            found = receive_all([process], function.rpartition(":")[2].removesuffix("_plain"), timeout_s)[0]
         except ProcessFailed as died:
             found = died.failure
         finally:

@@ -82,7 +82,7 @@ def find_serial_loop(evidence: Evidence) -> Judgement:
 
 
 def _scale_to_loop(evidence: Evidence, asks: list[Ask]) -> list[Ask]:
-    """On a CPU, where everything is in line, at least the time that the trace saw the loop take from first turn to last.
+    """On a CPU, where everything is in line, at least the time that the trace saw the loop take from first pass to last.
 
     On a GPU the host runs ahead, so its loop may take longer than what it holds of the step.
     """

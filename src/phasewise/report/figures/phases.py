@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from phasewise.records.analyse import CaseResult, Row, Score
-from phasewise.records.plan import StoryPhase
+from phasewise.records.plan import PlannedPhase
 from phasewise.report import format as show
 from phasewise.report.blocks import Figure
 from phasewise.report.figures import theme
@@ -16,7 +16,7 @@ LANES = ("documented", "expected by the author", "predicted from the profile", "
 LANE_COLOURS = (theme.GREY, theme.SKY, theme.ORANGE, theme.BLUE)
 
 
-def draw_roadmap(case: CaseResult | None, phases: tuple[StoryPhase, ...], name: str) -> Figure | None:
+def draw_roadmap(case: CaseResult | None, phases: tuple[PlannedPhase, ...], name: str) -> Figure | None:
     """The gain of each phase over its parent: what was promised, expected, predicted and measured."""
     by_variant = {row.variant: row for row in (case.rows if case else ())}
     values: list[dict[str, Any]] = []

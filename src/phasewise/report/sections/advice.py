@@ -27,7 +27,7 @@ from phasewise.run import Run
 SCORE_TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "muted"}
 
 
-def tell_findings(run: Run) -> Section:
+def render_findings(run: Run) -> Section:
     """The next step first, then the findings on the end of each stack."""
     blocks = by_case(run.results, "findings", lambda case: _findings(run, case))
     return Section(
@@ -108,7 +108,7 @@ def observed(one: Finding) -> str:
     return "; ".join(seen) or show.NOTHING
 
 
-def tell_ledger(run: Run) -> Section:
+def render_ledger(run: Run) -> Section:
     """Every prediction beside its outcome, then how well each rule has done."""
     ledger = run.find(Ledger)
     if ledger is None or not ledger.scores:

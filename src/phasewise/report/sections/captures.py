@@ -11,7 +11,7 @@ from phasewise.report.blocks import Block, Inline, Paragraph, Span, Table, code,
 MOST_OPERATORS = 30
 
 
-def tell_captures(profile: CaseProfile) -> tuple[Block, ...]:
+def render_captures(profile: CaseProfile) -> tuple[Block, ...]:
     """The tables behind the charts, folded."""
     return (
         *_operators(profile.operators),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from phasewise.records.analyse import CaseResult, Row
 from phasewise.records.base import Scalar
-from phasewise.records.plan import StoryPhase
+from phasewise.records.plan import PlannedPhase
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Verdict
 from phasewise.report import format as show
@@ -40,10 +40,10 @@ def phase_link(run: Run, variant: str | None) -> Inline:
     """The name of a variant, linked to where its phase is told."""
     if variant is None:
         return show.NOTHING
-    story = run.phases.get(variant)
-    if story is None:
+    planned = run.phases.get(variant)
+    if planned is None:
         return code(variant)
-    return Span(variant, code=True, href=f"{part_pages(run)[story.part]}#{slug(story.variant)}")
+    return Span(variant, code=True, href=f"{part_pages(run)[planned.part]}#{slug(planned.variant)}")
 
 
 def status_cell(verdict: Verdict) -> Span:
@@ -73,9 +73,9 @@ def switches_text(switches: dict[str, Scalar]) -> str:
 
 def method(run: Run, variant: str, sets: dict[str, Scalar]) -> Inline:
     """One line on how a phase does it: the author's, else the switches it sets."""
-    story = run.phases.get(variant)
-    if story is not None and story.method:
-        return story.method
+    planned = run.phases.get(variant)
+    if planned is not None and planned.method:
+        return planned.method
     return code(switches_text(sets)) if sets else show.NOTHING
 
 
@@ -104,11 +104,11 @@ def nothing(text: str) -> tuple[Paragraph]:
 
 
 def phases_in_order(case: CaseResult) -> tuple[Row, ...]:
-    """Rows that the story tells: baseline and phases."""
+    """Rows that the plan tells: baseline and phases."""
     return tuple(row for row in case.rows if row.kind.value in ("baseline", "phase"))
 
 
-def rows_of(run: Run, phase: StoryPhase) -> tuple[tuple[CaseResult, Row], ...]:
+def rows_of(run: Run, phase: PlannedPhase) -> tuple[tuple[CaseResult, Row], ...]:
     """The rows of a phase in every case that it is for."""
     return tuple(
         (case, row)

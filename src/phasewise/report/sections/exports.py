@@ -18,9 +18,9 @@ TONES: dict[ExportStatus, Tone] = {
 }  # fmt: skip
 
 
-def tell_exports(run: Run) -> Section:
+def render_exports(run: Run) -> Section:
     """Every export of every variant that has one."""
-    exports = [(held.name, held.export) for held in run.variants if held.export is not None]
+    exports = [(records.name, records.export) for records in run.variants if records.export is not None]
     if not exports:
         return Section("exports", "Exports", nothing("Nothing was exported."))
     blocks: list[Block] = []
@@ -44,7 +44,7 @@ def _row(one: ExportResult) -> tuple[Inline, ...]:
     worst = max((error.relative for error in one.errors if error.relative is not None), default=None)
     return (
         code(one.case),
-        one.target,
+        one.format,
         Span(one.status.value, tone=TONES[one.status]),
         show.power_of_ten(worst),
         show.ratio_interval(over_eager(one)),

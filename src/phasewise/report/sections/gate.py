@@ -17,11 +17,13 @@ from phasewise.run import Run
 MOST_ERRORS = 12
 
 
-def tell_validation(run: Run) -> Section:
+def render_validation(run: Run) -> Section:
     """One line a variant, then the workload's own checks with their numbers and charts."""
     names = list(run.plan.cases) or [case.case for case in run.results]
     cases = list(
-        dict.fromkeys(names + [one.case for held in run.variants if held.validation for one in held.validation.cases])
+        dict.fromkeys(
+            names + [one.case for records in run.variants if records.validation for one in records.validation.cases]
+        )
     )
     told = [(case, _case(run, case)) for case in cases]
     told = [(case, blocks) for case, blocks in told if blocks]
@@ -35,7 +37,7 @@ def tell_validation(run: Run) -> Section:
 
 
 def tier_words(run: Run) -> tuple[Block, ...]:
-    """The allowance that errors are held against, but for variants that have one of their own."""
+    """The allowance that errors are compared with, but for variants that have one of their own."""
     allowance, tier = find_tier(run), run.plan.tier
     if allowance is None:
         return (Paragraph(f"Tier: {tier}."),) if tier else ()
@@ -44,7 +46,7 @@ def tier_words(run: Run) -> tuple[Block, ...]:
 
 def find_tier(run: Run) -> Allowance | None:
     """The allowance of the run's tier: that of the baseline, which stands first and has none of its own."""
-    return next((held.plan.allowance for held in run.variants if held.plan), None)
+    return next((records.plan.allowance for records in run.variants if records.plan), None)
 
 
 def own_tolerance(run: Run, variant: str) -> str:
@@ -65,7 +67,7 @@ def allowance_words(allowance: Allowance) -> str:
 
 
 def _case(run: Run, case: str) -> tuple[Block, ...]:
-    found = [(held.name, one) for held in run.variants if (one := held.gate(case)) is not None]
+    found = [(records.name, one) for records in run.variants if (one := records.gate(case)) is not None]
     if not found:
         return ()
     titles = columns(

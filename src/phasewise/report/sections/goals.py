@@ -16,7 +16,7 @@ from phasewise.run import Run
 GRAVITY = ("came true", "did not come true", "by hand", "not checked")
 
 
-def tell_criteria(run: Run) -> Section:
+def render_criteria(run: Run) -> Section:
     """Every target with its bounds, what was reached, and why nothing was."""
     results = run.analysis.targets if run.analysis else ()
     if results:
@@ -58,7 +58,7 @@ def _stated(one: TargetResult | PlannedTarget) -> tuple[Inline, ...]:
     return one.name, code(one.case), one.against, *bounds
 
 
-def tell_risks(run: Run) -> Section:
+def render_risks(run: Run) -> Section:
     """The risk register, each line with its outcome."""
     planned: list[tuple[PlannedRisk, str | None]] = [(risk, None) for risk in run.plan.risks]
     planned += [(risk, phase.variant) for phase in run.plan.phases for risk in phase.risks]

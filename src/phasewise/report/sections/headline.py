@@ -19,7 +19,7 @@ from phasewise.run import Run
 MOST_FILES = 6
 
 
-def tell_headline(run: Run) -> Section:
+def render_headline(run: Run) -> Section:
     """The speed-up of the headline case's stack over its baseline, then the other cases."""
     blocks: list[Block] = []
     if not run.results:
@@ -103,7 +103,7 @@ def _parts(run: Run) -> Table:
     return Table("Parts of the plan", titles, rows)
 
 
-def tell_alarms(run: Run) -> Section:
+def render_alarms(run: Run) -> Section:
     """The first finding: kept phases that lost, gates that did not hold, holes in the records."""
     alarms = tuple(run.analysis.alarms) if run.analysis else ()
     holes = list_holes(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phasewise.records.analyse import CaseResult, Row
 from phasewise.records.base import Scalar
-from phasewise.records.plan import StoryPhase
+from phasewise.records.plan import PlannedPhase
 from phasewise.records.validate import CaseValidation
 from phasewise.report import format as show
 from phasewise.report import sentences
@@ -31,7 +31,7 @@ from phasewise.report.sections.time import breakdown_table
 from phasewise.run import Run
 
 
-def tell_phase(run: Run, phase: StoryPhase) -> Section:
+def render_phase(run: Run, phase: PlannedPhase) -> Section:
     """Everything on record about one phase."""
     rows = rows_of(run, phase)
     targets = [one for one in (run.analysis.targets if run.analysis else ()) if one.phase == phase.phase]
@@ -52,7 +52,7 @@ def tell_phase(run: Run, phase: StoryPhase) -> Section:
     return Section(slug(phase.variant), show.clean(phase.variant), tuple(blocks))
 
 
-def _verdicts(phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
+def _verdicts(phase: PlannedPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
     if not rows:
         return nothing("No outcome of this phase is on record yet.")
     items: list[Inline] = []
@@ -67,7 +67,7 @@ def _verdicts(phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tu
     return (told,)
 
 
-def _change(run: Run, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
+def _change(run: Run, phase: PlannedPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
     """The switches that differ from the parent's, before and after."""
     planned = run.rows.get(phase.variant)
     parent = (planned.parent if planned else None) or (rows[0][1].parent if rows else None)
@@ -91,7 +91,7 @@ def _switches(run: Run, rows: tuple[tuple[CaseResult, Row], ...], parent: str | 
     return row.switches if row else {}
 
 
-def _plan(run: Run, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[tuple[Inline, Inline], ...]:
+def _plan(run: Run, phase: PlannedPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[tuple[Inline, Inline], ...]:
     pairs: list[tuple[Inline, Inline]] = [("Because", _because(run, phase, rows))]
     if phase.method:
         pairs.append(("Method", phase.method))
@@ -104,7 +104,7 @@ def _plan(run: Run, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...])
     return tuple(pairs)
 
 
-def _because(run: Run, phase: StoryPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> Inline:
+def _because(run: Run, phase: PlannedPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> Inline:
     """The reason, and whether the parent's profile bears it out."""
     if phase.because_is_idea or not phase.because:
         return (phase.because or show.NOTHING, Span(" (the author's idea, not from a trace)", tone="muted"))

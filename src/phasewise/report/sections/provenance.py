@@ -13,7 +13,7 @@ from phasewise.report.sections.common import nothing, switches_text
 from phasewise.run import Run
 
 
-def tell_considered(run: Run) -> Section:
+def render_considered(run: Run) -> Section:
     """Ideas that were not done, each with its reason."""
     title = "Considered and not done"
     considered = run.plan.considered
@@ -23,7 +23,7 @@ def tell_considered(run: Run) -> Section:
     return Section("considered", title, (table,))
 
 
-def tell_environment(run: Run) -> Section:
+def render_environment(run: Run) -> Section:
     """The machine, its measured peaks, its tools, and the versions."""
     blocks: list[Block] = []
     machine = find_machine(run)
@@ -96,7 +96,7 @@ def _tools(machine: Machine) -> tuple[Block, ...]:
 
 def _cases(run: Run) -> tuple[Block, ...]:
     """Each case as it was planned for this size."""
-    places = {place.case: place for held in run.variants if held.plan for place in held.plan.cases}
+    places = {place.case: place for records in run.variants if records.plan for place in records.plan.cases}
     if not places:
         return ()
     rows = tuple(
@@ -122,7 +122,7 @@ def _provenance(run: Run) -> tuple[tuple[Inline, Inline], ...]:
         machines = run.analysis.machines
         pairs.append(("Commits of the records", tuple(_spaced(run.analysis.commits)) or show.NOTHING))
         pairs.append(("Machines of the records", ", ".join(map(show.clean, machines)) or show.NOTHING))
-    planned = next((held.plan for held in run.variants if held.plan), None)
+    planned = next((records.plan for records in run.variants if records.plan), None)
     if planned is not None:
         pairs += [
             ("Budget of a comparison", budget_words(planned.budget)),
@@ -149,7 +149,7 @@ def budget_words(budget: Budget) -> str:
     )
 
 
-def tell_reproduce(run: Run) -> Section:
+def render_reproduce(run: Run) -> Section:
     """Commands that lead to these numbers again."""
     commits = run.analysis.commits if run.analysis else ()
     folder = f"profiles/records/{run.workload}/{run.name}/"

@@ -10,7 +10,7 @@ from phasewise.report.sections.common import by_case, flag, nothing, outcome_cel
 from phasewise.run import Run
 
 
-def tell_peers(run: Run) -> Section:
+def render_peers(run: Run) -> Section:
     """Other packages' ways to do the same work, measured in the same rounds."""
     with_peers = tuple(case for case in run.results if case.peers)
     blocks = by_case(with_peers, "peers", lambda case: (_table(run, case),))
@@ -38,7 +38,7 @@ def _table(run: Run, case: CaseResult) -> Table:
     return Table(f"Peers in {case.case}", titles, rows, note="Above 1, ours is faster.")
 
 
-def tell_control(run: Run) -> Section:
+def render_control(run: Run) -> Section:
     """A variant against itself: its spread is the floor that every claim has to clear."""
     rows: list[tuple[Inline, ...]] = []
     for case in run.results:

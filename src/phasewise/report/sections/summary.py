@@ -23,7 +23,7 @@ from phasewise.report.sections.common import (
 from phasewise.run import Run
 
 
-def tell_roadmap(run: Run) -> Section:
+def render_roadmap(run: Run) -> Section:
     """What was planned against what came, then the step time down the stack."""
 
     def draw(case: CaseResult) -> tuple[Block, ...]:
@@ -56,7 +56,7 @@ def _plan_table(run: Run) -> Table:
     return Table("Planned phases, not analysed yet", columns("Phase", "Part", "#Documented", "#Expected"), rows)
 
 
-def tell_summary(run: Run) -> Section:
+def render_summary(run: Run) -> Section:
     """Every variant with its verdict."""
     return Section(
         "summary",
@@ -124,13 +124,13 @@ def _smaller(case: CaseResult) -> Table:
 
 
 def _row(run: Run, case: CaseResult, row: Row) -> tuple[Inline, ...]:
-    story = run.phases.get(row.variant)
+    planned = run.phases.get(row.variant)
     over_parent, over_baseline = row.verdict.over_parent, row.verdict.over_baseline
     mark = " ‡" if row.verdict.chained and over_baseline is not None else ""
     return (
         phase_link(run, row.variant),
         method(run, row.variant, row.sets),
-        show.ratio_range(row.documented or (story.documented if story else None)),
+        show.ratio_range(row.documented or (planned.documented if planned else None)),
         sentences.prediction(row.predicted),
         show.ratio(over_parent.estimate if over_parent else None),
         show.only_bounds(over_parent),

@@ -12,14 +12,14 @@ from phasewise.report.figures.profile import draw_breakdown, draw_kernels, draw_
 from phasewise.report.figures.recordings import draw_memory, draw_sensors
 from phasewise.report.figures.theme import slug
 from phasewise.report.rows import find_machine, kept_rows
-from phasewise.report.sections.captures import tell_captures
+from phasewise.report.sections.captures import render_captures
 from phasewise.report.sections.common import by_case, nothing
 from phasewise.run import Run
 
 MOST_KERNELS = 40
 
 
-def tell_time(run: Run) -> Section:
+def render_time(run: Run) -> Section:
     """The profile of the end of the stack in each case, beside the baseline's."""
     blocks = by_case(run.results, "time", lambda case: _case(run, case))
     return Section("time", "Where the time goes now", blocks or nothing("No profile is on record."))
@@ -45,7 +45,7 @@ def _case(run: Run, case: CaseResult) -> tuple[Block, ...]:
         *_counters(profile.counters),
         *_roofline(run, case),
         *_over_time(profile, stem),
-        *tell_captures(profile),
+        *render_captures(profile),
     )
 
 

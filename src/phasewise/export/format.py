@@ -23,7 +23,7 @@ from phasewise.workers.failure import ProcessFailed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class ExportedCase:
     """An open case: the worker that steps its eager module, and what that worker said about it."""
 
     plan: VariantPlan
@@ -35,17 +35,17 @@ class Case:
     eager: ArmProcesses
 
 
-def export_target(case: Case, target: str, folder: Path) -> ExportResult:
+def export_format(case: ExportedCase, format: str, folder: Path) -> ExportResult:
     """The export in `folder`, which is emptied first and holds nothing after a failure."""
     start = time.perf_counter()
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     try:
-        result = _write_and_check(case, target, folder)
+        result = _write_and_check(case, format, folder)
     except ProcessFailed as died:
         status, reason = describe_failure(died.failure, case.root)
-        result = ExportResult(case=case.name, target=target, status=status, reason=reason)
+        result = ExportResult(case=case.name, format=format, status=status, reason=reason)
     if not result.files:
         shutil.rmtree(folder)
     return msgspec.structs.replace(result, seconds=time.perf_counter() - start)
@@ -57,12 +57,12 @@ def describe_failure(failure: Failure, root: Path) -> tuple[ExportStatus, str]:
     return status, failure.message.replace(f"{root.resolve()}/", "")
 
 
-def _write_and_check(case: Case, target: str, folder: Path) -> ExportResult:
-    arguments = {"target": target, "folder": str(folder)}
-    (written,) = case.eager.apply("phasewise.export.eager:write_target", Written, **arguments)
+def _write_and_check(case: ExportedCase, format: str, folder: Path) -> ExportResult:
+    arguments = {"format": format, "folder": str(folder)}
+    (written,) = case.eager.apply("phasewise.export.eager:write_format", Written, **arguments)
     if written.status is not ExportStatus.OK:
-        return ExportResult(case=case.name, target=target, status=written.status, reason=written.reason)
-    fields = _manifest_fields(case, target, written)
+        return ExportResult(case=case.name, format=format, status=written.status, reason=written.reason)
+    fields = _manifest_fields(case, format, written)
     # the script reads the manifest, so a first one is written before anything is known about the numbers
     write_manifest(folder, {**fields, "status": "unchecked", "errors": []})
     with contextlib.closing(ArmProcesses(launch_clean(case, folder))) as clean:
@@ -71,31 +71,31 @@ def _write_and_check(case: Case, target: str, folder: Path) -> ExportResult:
         write_manifest(folder, {**fields, "status": status.value, "errors": msgspec.to_builtins(errors)})
         eager_s: tuple[float, ...] = ()
         export_s: tuple[float, ...] = ()
-        if status is ExportStatus.OK and target == "onnx" and case.about.device != "cpu":
+        if status is ExportStatus.OK and format == "onnx" and case.about.device != "cpu":
             reason = "checked in ONNX Runtime on the CPU, so it is not timed against the GPU"
         elif status is ExportStatus.OK:
             eager_s, export_s = time_pair(case.eager, clean, case.plan.budget, case.plan.seed)
     return ExportResult(
-        case=case.name, target=target, status=status, reason=reason, files=_files(folder, case.root), errors=errors,
+        case=case.name, format=format, status=status, reason=reason, files=_files(folder, case.root), errors=errors,
         eager_s=eager_s, export_s=export_s,
     )  # fmt: skip
 
 
-def launch_clean(case: Case, folder: Path) -> Launch:
+def launch_clean(case: ExportedCase, folder: Path) -> Launch:
     """A process that has nothing of the workload, and the export from its folder."""
     arguments = {
         "folder": str(folder), "inputs": _list_files(case, "inputs"), "threads": case.about.threads,
         "source": case.plan.source, "root": str(case.root),
     }  # fmt: skip
     return Launch(
-        opening={
+        to_open={
             "make": "phasewise.export.reload:bench_export", "arguments": arguments, "device": case.about.device,
         },
         environment=case.plan.environment, fresh=False, folder=case.root, timeout_s=case.plan.budget.timeout_s,
     )  # fmt: skip
 
 
-def _compare(case: Case, clean: ArmProcesses) -> tuple[TensorError, ...]:
+def _compare(case: ExportedCase, clean: ArmProcesses) -> tuple[TensorError, ...]:
     clean.open()
     (compared,) = clean.apply(
         "phasewise.export.reload:compare_all", Compared, expected=_list_files(case, "outputs"),
@@ -104,7 +104,7 @@ def _compare(case: Case, clean: ArmProcesses) -> tuple[TensorError, ...]:
     return compared.errors
 
 
-def _list_files(case: Case, side: str) -> list[str]:
+def _list_files(case: ExportedCase, side: str) -> list[str]:
     return [str(case.scratch / f"{side}-{index}.npz") for index in range(case.about.batches)]
 
 
@@ -125,11 +125,11 @@ def _judge(errors: tuple[TensorError, ...], operators: tuple[str, ...]) -> tuple
     return ExportStatus.OK, ""
 
 
-def _manifest_fields(case: Case, target: str, written: Written) -> dict[str, Any]:
+def _manifest_fields(case: ExportedCase, format: str, written: Written) -> dict[str, Any]:
     plan = case.plan
     planned = plan.case(case.name)
     return {
-        "workload": plan.workload, "run": plan.run, "variant": plan.variant, "case": case.name, "target": target,
+        "workload": plan.workload, "run": plan.run, "variant": plan.variant, "case": case.name, "target": format,
         "shape": planned.shape, "switches": planned.switches,
         "model": written.model, "operators": written.operators, "imports": written.imports,
         "inputs": case.about.inputs, "outputs": case.about.outputs,

@@ -1,4 +1,4 @@
-"""The story of a run: what the authors said about phases, targets and risks before anything was measured."""
+"""The plan of a run: what the authors said about phases, targets and risks before anything was measured."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from phasewise.model.configuration import WorkloadOptions
 from phasewise.model.stack import Stack, Variant
 from phasewise.model.workload import Case, Idea, Phase, Risk, Target, Workload
 from phasewise.plan.variant import shape_at
-from phasewise.records.plan import PlannedRisk, PlannedTarget, RunPlan, StoryPhase, StoryVariant
+from phasewise.records.plan import PlannedPhase, PlannedRisk, PlannedTarget, PlannedVariant, RunPlan
 
 # metrics whose bound means nothing at another size; so do seconds that a check returns
 SIZED = ("time_s", "items_per_s", "peak_memory_bytes", "energy_j_per_item", "utilisation", "launches",
          "synchronisations", "device_to_host")  # fmt: skip
 
 
-def tell_story(
+def make_run_plan(
     workload: Workload,
     stack: Stack,
     options: WorkloadOptions,
@@ -36,9 +36,9 @@ def tell_story(
         cases=cases,
         parts=tuple(workload.parts),
         phases=tuple(
-            _tell_phase(variant, variant.phase) for variant in stack.variants if _is_phase(variant) and variant.phase
+            _plan_phase(variant, variant.phase) for variant in stack.variants if _is_phase(variant) and variant.phase
         ),
-        variants=tuple(_tell_variant(workload, stack, variant) for variant in stack.variants if variant.places),
+        variants=tuple(_plan_variant(workload, stack, variant) for variant in stack.variants if variant.places),
         stack=dict(stack.tops),
         targets=_tell_targets(workload, cases),
         risks=tuple(_tell_risk(risk) for risk in workload.risks),
@@ -50,8 +50,8 @@ def _is_phase(variant: Variant) -> bool:
     return variant.kind.value == "phase" and bool(variant.places)
 
 
-def _tell_phase(variant: Variant, phase: Phase) -> StoryPhase:
-    return StoryPhase(
+def _plan_phase(variant: Variant, phase: Phase) -> PlannedPhase:
+    return PlannedPhase(
         phase=phase.name,
         variant=variant.name,
         part=phase.part,
@@ -68,11 +68,11 @@ def _tell_phase(variant: Variant, phase: Phase) -> StoryPhase:
     )
 
 
-def _tell_variant(workload: Workload, stack: Stack, variant: Variant) -> StoryVariant:
+def _plan_variant(workload: Workload, stack: Stack, variant: Variant) -> PlannedVariant:
     case, first = next(iter(variant.places.items()))
     below = {other.name: other for other in stack.variants}
     parent = below[first.parent].places[case].switches if first.parent else {}
-    return StoryVariant(
+    return PlannedVariant(
         variant=variant.name,
         kind=variant.kind,
         phase=variant.phase.name if variant.phase else None,

@@ -1,4 +1,4 @@
-"""What a target is told about the tensors of an export."""
+"""What a form is told about the tensors of an export."""
 
 from __future__ import annotations
 

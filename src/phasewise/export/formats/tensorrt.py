@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch.export import ExportedProgram
 
-from phasewise.export.targets.names import Names
+from phasewise.export.formats.names import Names
 
 IMPORTS = ("torch_tensorrt",)
 SCRIPT = "infer_torch.py"

@@ -1,21 +1,21 @@
-"""The export targets: one file each, with the same names.
+"""The forms of an export: one file each, with the same names.
 
-- `missing()`: "" if the target can be written on this machine, else why not and what would cure that.
+- `missing()`: "" if the form can be written on this machine, else why not and what would cure that.
 - `write(exported, names, folder)`: write an `ExportedProgram` of positional tensors into the empty `folder`; `names`
-  says what its inputs and outputs are called. Raises Unsupported with one sentence where the target can't hold the program.
+  says what its inputs and outputs are called. Raises Unsupported with one sentence where the form can't hold the program.
 - `FILE`: the model's file. `IMPORTS`: modules that its runtime needs besides.
 - `SCRIPT`: the file of `phasewise.export.scripts` that loads and runs it; the reload uses the copy beside the export.
 
-A target more is one file and one line here.
+A form more is one file and one line here.
 """
 
 from __future__ import annotations
 
 from types import ModuleType
 
-from phasewise.export.targets import aotinductor, onnx, tensorrt, torch_export
+from phasewise.export.formats import aotinductor, onnx, tensorrt, torch_export
 
-TARGETS: dict[str, ModuleType] = {
+FORMATS: dict[str, ModuleType] = {
     "torch-export": torch_export,
     "aotinductor": aotinductor,
     "onnx": onnx,

@@ -12,7 +12,7 @@ import torch
 from torch.export import ExportedProgram
 
 from phasewise.export.capture import first_line
-from phasewise.export.targets.names import Names
+from phasewise.export.formats.names import Names
 from phasewise.model.workload import Unsupported
 
 IMPORTS: tuple[str, ...] = ()

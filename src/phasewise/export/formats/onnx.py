@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 
 from phasewise.export.capture import complex_values, first_line, foreign_operators
-from phasewise.export.targets.names import Names
+from phasewise.export.formats.names import Names
 from phasewise.model.workload import Unsupported
 
 IMPORTS: tuple[str, ...] = ()

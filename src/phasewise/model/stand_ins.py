@@ -1,4 +1,4 @@
-"""Where the float64 reference covers a sample of a case: whose outputs the rest is held against."""
+"""Where the float64 reference covers a sample of a case: whose outputs the rest is compared with."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from phasewise.records.plan import PlannedCase, VariantPlan
 MOST = 2
 
 
-def name_followed(case: PlannedCase, plans: Mapping[str, VariantPlan]) -> tuple[str, ...]:
-    """Ancestors that run the whole shape in a single process, the eldest first: the first that passed its gate is followed.
+def name_stand_ins(case: PlannedCase, plans: Mapping[str, VariantPlan]) -> tuple[str, ...]:
+    """Ancestors that run the whole shape in a single process, the eldest first: the first that passed its gate stands in.
 
     The baseline alone where it is one of them, since its gate is there before all others; no more than two, of which errors
     do not add up along the stack. None where the reference covers all items.
