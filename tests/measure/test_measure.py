@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -192,6 +194,52 @@ def test_compare_tells_the_faster_function_and_reads_well(tmp_path: Path) -> Non
     assert found.ratios["broken"] is None
     text = str(found)
     assert "short: " in text and "times as fast as long" in text and "broken: crash, ValueError: no" in text
+
+
+def test_a_function_that_gives_something_else_gets_no_ratio(tmp_path: Path) -> None:
+    file = tmp_path / "two.py"
+    file.write_text(
+        "def right(x):\n    return {'sum': x.sum(), 'n': 3}\ndef wrong(x):\n    return {'sum': x.sum() * 1.01, 'n': 3}\n"
+        "def other(x):\n    return {'sum': x.sum()}\ndef same(x):\n    return {'sum': x.flip(0).sum(), 'n': 3}\n"
+        "import torch\ndef make():\n    return torch.rand(64)\n"
+    )
+    names = ("right", "wrong", "other", "same")
+    said = io.StringIO()
+    found = compare(
+        {name: f"{file}:{name}" for name in names}, setup=f"{file}:make", device="cpu", budget=QUICK, progress=Stream(said),
+    )  # fmt: skip
+    assert (
+        set(found.differences) == {"wrong", "other"}
+        and found.ratios["wrong"] is None
+        and found.ratios["same"] is not None
+    )
+    text = str(found)
+    assert (
+        "and its result is not that of right: '/sum': off by " in text
+        and "it gives /sum, the first gives /sum, /n" in text
+    )
+    assert "one call of each" in said.getvalue()
+    free = compare(
+        {name: f"{file}:{name}" for name in names[:2]},
+        setup=f"{file}:make",
+        device="cpu",
+        budget=QUICK,
+        tier=None,
+        progress=Silent(),
+    )
+    assert not free.differences and free.ratios["wrong"] is not None
+
+
+def test_a_script_whose_workers_would_call_it_again_is_refused(tmp_path: Path) -> None:
+    """Without the refusal each worker starts six more."""
+    file = tmp_path / "script.py"
+    file.write_text(
+        "from phasewise.measure import compare\ndef one():\n    return 1\ndef two():\n    return 1\n"
+        "print(compare({'one': one, 'two': two}, device='cpu'))\n"
+    )
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert 'put the call under if __name__ == "__main__":' in done.stderr.splitlines()[-1]
 
 
 def test_a_function_that_does_not_exist_is_one_sentence(tmp_path: Path) -> None:

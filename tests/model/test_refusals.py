@@ -127,13 +127,19 @@ def test_a_rule_speaks_where_it_should_and_only_there(measured, expected):
     assert reason(measured) is expected
 
 
-@pytest.mark.parametrize(("tenth", "expected"), [(True, Reason.STOPWATCH), (False, None)])
-def test_on_a_busy_machine_a_clock_that_decides_the_ratio_is_refused(tenth, expected):
-    """Answers take up to 120 ms to come back, whoever they come from; a block of 200 ms is said to be one of 20."""
+@pytest.mark.parametrize(
+    ("tenth", "sets", "way", "expected"),
+    [
+        (True, SETS, 0.12, Reason.STOPWATCH), (False, SETS, 0.12, None), (True, 1, 0.02, Reason.STOPWATCH), (True, 1, 0.12, None),
+        (False, 1, 0.02, None),
+    ],
+)  # fmt: skip
+def test_on_a_busy_machine_a_clock_that_decides_the_ratio_is_refused(tenth, sets, way, expected):
+    """Answers take up to `way` seconds to come back, whoever they come from; a block of 200 ms is said to be one of 20."""
     rounds = []
-    for process_set in range(SETS):
+    for process_set in range(sets):
         for number in range(12):
-            ways = [0.12 * (0.5 + 0.5 * math.sin(7 * number + arm)) for arm in range(2)]
+            ways = [way * (0.5 + 0.5 * math.sin(7 * number + arm)) for arm in range(2)]
             real = 0.2 * wobble(number)
             samples = (
                 Sample(arm="parent", steps=10, wall_s=real, parent_s=real + ways[0]),

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from phasewise.bench.functions import Batch, Functions, load_functions, load_peer, make_switches
+from phasewise.bench.same_weights import build_alike
 from phasewise.model.data import use_data_folder
 from phasewise.model.layout import Layout
 from phasewise.model.parse import parse
@@ -152,9 +153,16 @@ def wrap_program(
 
 
 def build_in_float64(functions: Functions, inputs: Batch, case: str, shape: Shape) -> Program:
-    """The baseline with float64 as the default dtype, on the CPU, in everything that it does."""
-    with _float64():
-        program = functions.build(functions.workload.switches(), inputs, case, shape, torch.device("cpu"))
+    """The baseline with float64 as the default dtype, on the CPU, in everything that it does; its modules have the baseline's weights."""
+
+    def build() -> Program:
+        return functions.build(functions.workload.switches(), inputs, case, shape, torch.device("cpu"))
+
+    def build_wide() -> Program:
+        with _float64():
+            return build()
+
+    program = build_alike(build, build_wide, lambda narrow: narrow.close())
 
     def widen(function: Callable[..., Any] | None) -> Callable[..., Any] | None:
         if function is None:

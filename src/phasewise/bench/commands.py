@@ -61,6 +61,8 @@ class Opened:
     version: str
     # whether it has a state that steps change
     stateful: bool
+    # whether the build drew, or seeded, random numbers
+    draws: bool
     idle_power_w: float | None
 
 
@@ -90,7 +92,7 @@ def open_bench(
     # not a part of the program, so before its memory is watched
     flush = make_flush(place) if cold else None
     memory = watch_memory(place)
-    threads = read_threads()
+    threads, drawn = read_threads(), torch.get_rng_state()
     # on a CPU the step itself has these threads, and what is compiled for it keeps their number
     with share_cores(concurrent_builds) if place.type == "cuda" else contextlib.nullcontext():
         start = time.perf_counter()
@@ -100,6 +102,7 @@ def open_bench(
         bench: Bench = replace(import_function(make)(**arguments), flush=flush)
         wait_for(bench)
         built = time.perf_counter()
+        draws = not torch.equal(drawn, torch.get_rng_state())
         bench.step(0)
         wait_for(bench)
         stepped = time.perf_counter()
@@ -114,6 +117,7 @@ def open_bench(
         items=bench.items * (ranks.count if weak else 1),
         version=bench.version,
         stateful=bench.state is not None,
+        draws=draws,
         idle_power_w=idle,
     )
     return worker, opened

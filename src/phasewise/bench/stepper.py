@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from phasewise.bench.functions import Batch
 from phasewise.bench.import_function import import_function
 from phasewise.model.workload import Shape
 from phasewise.records.plan import VariantPlan
-from phasewise.tensors import overwrite
+from phasewise.tensors import overwrite, walk
 
 # twice the cache is written to flush it; where its size is unknown, more than any last-level cache of a desktop
 UNKNOWN_CACHE_BYTES = 1 << 28
@@ -114,10 +115,22 @@ def bench_function(function: str, setup: str, arguments: Mapping[str, Any], devi
     """
     step = import_function(function)
     given: tuple[Any, ...] = ()
+    # functions that are compared draw the same
+    torch.manual_seed(0)
+    random.seed(0)
     if setup:
         prepared = import_function(setup)(**arguments)
         given = prepared if isinstance(prepared, tuple) else (prepared,)
-    return Bench(device=torch_device(device), step=lambda index: step(*given))
+    return Bench(device=torch_device(device), step=lambda index: step(*given), outputs=name_results)
+
+
+def name_results(raw: Any) -> dict[str, torch.Tensor]:
+    """Tensors and numbers in a result, by their place."""
+    return {
+        path or "result": leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
+        for path, leaf in walk(raw)
+        if isinstance(leaf, torch.Tensor | bool | int | float)
+    }
 
 
 def make_flush(device: torch.device) -> Callable[[], None]:

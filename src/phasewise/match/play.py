@@ -36,6 +36,7 @@ from phasewise.records.verdict import Failure, Status
 from phasewise.validate.case import validate_case
 from phasewise.workers.arm import Launch
 from phasewise.workers.enclosure import Enclosure, find_enclosure
+from phasewise.workers.process import refuse_in_worker
 
 # arms of the rounds: the base twice, of which one shows how far its own processes stray
 ARMS = {"parent": BASE, "variant": CANDIDATE, "control": BASE}
@@ -87,6 +88,7 @@ def judge(
 
     :raises UserError: a side or its inputs don't exist or are of another kind, or the base itself fails
     """
+    refuse_in_worker("judge()")
     began = time.monotonic()
     names = {
         role: side if isinstance(side, str) else name_function(side)

@@ -13,10 +13,12 @@ from typing import Any
 from phasewise.measure.entrant import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import Processes
-from phasewise.measure.progress import Progress, Silent
+from phasewise.measure.progress import Progress, to_stderr
+from phasewise.measure.results import find_differences
 from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.measure.sampling import Tools
 from phasewise.model.ratios import dropped_share, estimate_speedup, find_arm, step_times
+from phasewise.model.workload import DEFAULT_TIERS
 from phasewise.records.errors import UserError
 from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
@@ -24,6 +26,7 @@ from phasewise.records.verdict import Reason
 from phasewise.stats import RatioEstimate, p50
 from phasewise.workers.arm import launch_function
 from phasewise.workers.failure import TRIES
+from phasewise.workers.process import refuse_in_worker
 
 Function = str | Callable[..., Any]
 
@@ -34,8 +37,10 @@ class Comparison:
 
     # name of the function that the others are compared with
     reference: str
-    # time of the reference over time of the function; None where one of them failed
+    # time of the reference over time of the function; None where one of them failed, or its result differs
     ratios: Mapping[str, RatioEstimate | None]
+    # of those whose result is not that of the reference, how it differs
+    differences: Mapping[str, str]
     # every raw sample, in the order in which it was taken
     measurement: CaseMeasurement
     budget: Budget
@@ -54,6 +59,8 @@ class Comparison:
             return f"{name}: {arm.failure.reason}, {arm.failure.message}"
         times = [time for taken in step_times(self.measurement, name) for time in taken]
         line = f"{name}: {format_seconds(p50(times))} a call" if times else f"{name}: not timed"
+        if name in self.differences:
+            return f"{line}, and its result is not that of {self.reference}: {self.differences[name]}"
         ratio = self.ratios.get(name)
         if ratio is None:
             return line
@@ -81,6 +88,7 @@ def compare(
     arguments: Mapping[str, Any] | None = None,
     device: str = "auto",
     budget: Budget | None = None,
+    tier: str | None = "moderate",
     progress: Progress | None = None,
 ) -> Comparison:
     """Time functions against the first of them, in interleaved rounds of processes of their own.
@@ -89,12 +97,19 @@ def compare(
     module. With `setup`, it is called with what `setup(**arguments)` returned once in its process (a tuple is
     spread out); `arguments` are plain JSON values. `device` is "auto", "cpu" or "cuda": what is waited for after each block.
 
+    Each is called once first, and its result, tensors and numbers however nested, is held against that of the first at twice the `tier`:
+    one that differs gets no ratio. None compares nothing. `progress` goes to standard error unless told otherwise.
+
     Raises:
-        UserError: fewer than two functions, one that another process can't import, or one that does not exist.
+        UserError: it is called by one of its own workers, which import the file that calls it; fewer than two functions, one that another process can't import, or one that does not exist.
     """
+    refuse_in_worker("compare()")
+    if tier is not None and tier not in DEFAULT_TIERS:
+        raise UserError(f"compare: tier {tier!r} is unknown; {', '.join(DEFAULT_TIERS)} and None are allowed")
     if len(functions) < 2:
         raise UserError(f"compare: {len(functions)} function given; give two or more, the first is compared with")
     budget = Budget() if budget is None else budget
+    progress = to_stderr() if progress is None else progress
     prepare = "" if setup is None else name_function(setup)
     entrants = {}
     for name, function in functions.items():
@@ -109,13 +124,17 @@ def compare(
         entrants[name] = Entrant(arm=name, variant=name, launches=(launch,))
     reference, *others = functions
 
+    differences: Mapping[str, str] = {}
+    if tier is not None:
+        progress.update("compare: one call of each, for its result")
+        differences = find_differences({name: one.launches[0] for name, one in entrants.items()}, tier)
     for number in range(TRIES):
         measured = sample_case(
             "compare",
             Processes(entrants),
             [(reference, other) for other in others],
             budget,
-            Tools(watch=watch_machine(device), progress=progress or Silent()),
+            Tools(watch=watch_machine(device), progress=progress),
             ends_if_killed=number + 1 < TRIES,
         )
         if not was_killed(measured):
@@ -123,8 +142,11 @@ def compare(
     for arm in measured.arms:
         if arm.failure is not None and arm.failure.reason is Reason.BAD_PROGRAM:
             raise UserError(f"compare: {arm.arm}: {arm.failure.message}")
-    ratios = {other: estimate_speedup(measured, budget, slower=reference, faster=other) for other in others}
-    return Comparison(reference=reference, ratios=ratios, measurement=measured, budget=budget)
+    ratios = {
+        other: None if other in differences else estimate_speedup(measured, budget, slower=reference, faster=other)
+        for other in others
+    }
+    return Comparison(reference=reference, ratios=ratios, differences=differences, measurement=measured, budget=budget)
 
 
 def name_function(function: Function) -> str:

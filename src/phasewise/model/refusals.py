@@ -16,7 +16,7 @@ from phasewise.stats.ratio import t_quantile
 CLOCK_S = 1e-3
 CLOCK_SHARE = 0.02
 CLOCK_SPREADS = 6
-# and fewer where that is more than this share of what the worker says, so that its ratio stands or falls with it
+# where that is more than this share of what the worker says, its ratio stands or falls with it: fewer are allowed, and one set tells
 GROSS_SHARE = 0.5
 GROSS_SPREADS = 2
 # new contents may cost this much more than the same contents written again
@@ -56,8 +56,8 @@ def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int = LEAST
 
     The way there and back is as long for every arm, on a busy machine too: so the others say what it takes, and how much that varies.
     """
-    excesses = []
-    for samples in _sets_of(measured).values():
+    excesses, sets = [], _sets_of(measured).values()
+    for samples in sets:
         own = [sample for sample in samples if sample.arm == arm and sample.parent_s is not None]
         others = [_way_s(sample) for sample in samples if sample.arm != arm and sample.parent_s is not None]
         if not own:
@@ -67,9 +67,11 @@ def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int = LEAST
         block = median(sample.parent_s or 0.0 for sample in own)
         excess = median(map(_way_s, own)) - usual
         is_gross = excess > GROSS_SHARE * median(sample.wall_s for sample in own)
-        allowed = max(CLOCK_S, CLOCK_SHARE * block, (GROSS_SPREADS if is_gross else CLOCK_SPREADS) * spread)
-        excesses.append((excess, allowed))
-    if len(excesses) < least_sets or not all(excess > allowed for excess, allowed in excesses):
+        if len(sets) < least_sets and not is_gross:
+            return ""
+        spreads = GROSS_SPREADS if is_gross and len(sets) >= LEAST_SETS else CLOCK_SPREADS
+        excesses.append((excess, max(CLOCK_S, CLOCK_SHARE * block, spreads * spread)))
+    if not excesses or not all(excess > allowed for excess, allowed in excesses):
         return ""
     excess, allowed = min(excesses)
     return f"a block takes {excess * 1e3:.3g} ms longer than its process says, and {allowed * 1e3:.3g} ms are allowed"

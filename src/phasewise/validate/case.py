@@ -16,6 +16,7 @@ from phasewise.judge.case import TIMEOUTS, Judge, JudgeFailed
 from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError, skipped
 from phasewise.validate.outcomes import conclude, failed_case
+from phasewise.validate.suspect import suspect_weights
 from phasewise.workers.arm import ArmProcesses, Launch
 from phasewise.workers.enclosure import Enclosure
 from phasewise.workers.failure import TRIES, ProcessFailed, is_kill
@@ -72,12 +73,13 @@ def _validate(
             errors = follow(judge, VARIANT, arm, keep=VARIANT, kept=stand_in)
             told = arm.apply("phasewise.validate.child:guard_case", Told, root=str(root), ring=judge.list_slots())
             loaded = tuple(sorted(arm.files()))
+            doubt = suspect_weights(errors, draws=arm.open()["draws"], is_baseline=baseline is None)
         finally:
             arm.close()
         progress = judge.follow_progress(VARIANT)
     finally:
         judge.close()
-    return _put_together(case, judge, errors, progress, told, stand_in, loaded)
+    return _put_together(case, judge, errors, progress, told, stand_in, loaded, doubt)
 
 
 def follow(judge: Judge, name: str, arm: ArmProcesses, *, keep: str = "", kept: str = "") -> tuple[TensorError, ...]:
@@ -124,6 +126,7 @@ def _put_together(
     told: list[Told],
     stand_in: str,
     loaded: tuple[str, ...],
+    doubt: str,
 ) -> CaseValidation:
     # every rank has its say, and what the first says is shown where all agree
     shown = next((one for one in told if conclude((), one.guards, one.checks, ())[0] is Outcome.FAIL), told[0])
@@ -140,7 +143,7 @@ def _put_together(
     return CaseValidation(
         case=case,
         outcome=outcome,
-        message=message,
+        message=f"{message}; {doubt}" if message and doubt else message,
         against=stand_in or "reference",
         sampled_items=judge.items,
         errors=errors,

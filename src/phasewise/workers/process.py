@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from phasewise.records.errors import UserError
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.channel import Channel
 from phasewise.workers.enclosure import Enclosure, find_inner
@@ -25,6 +26,8 @@ from phasewise.workers.oom import count_oom_kills
 
 # an interpreter that crashes says where
 FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
+# set in every worker
+WORKER = "PHASEWISE_WORKER"
 # a dead worker's pipe may be held open by a child of it, so its pulse is felt this often too
 PULSE_S = 1.0
 # read by what a worker imports or joins after it has started; all else has to stand before torch is imported
@@ -209,6 +212,15 @@ def _read(process: Process, deadline: float) -> dict[str, Any] | None:
     return message
 
 
+def refuse_in_worker(what: str) -> None:
+    """Raise UserError in a worker, which imports the user's file: what that starts while it is imported would start workers without end."""
+    if WORKER in os.environ:
+        raise UserError(
+            f"{what} is called while a worker imports this file, and would start workers that do so again; put the call under "
+            'if __name__ == "__main__":'
+        )
+
+
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Ours with `extra` over it, and with this package importable."""
     package = str(Path(__file__).parents[2])
@@ -216,6 +228,7 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {
         **os.environ,
         **FAULT_HANDLER,
+        WORKER: "1",
         **extra,
         "PYTHONPATH": os.pathsep.join(part for part in (package, path) if part),
     }
