@@ -9,6 +9,7 @@ import pytest
 from synthetic_run import Phase, Run, make_run, points
 
 from phasewise.records.measure import ScalePoint
+from phasewise.records.prepare import CaseWork
 from phasewise.records.verdict import Level, Reason, Status
 
 
@@ -57,6 +58,15 @@ def test_no_ratio_is_made_of_it_however_linear_it_looks() -> None:
     assert not any(
         math.isfinite(value) and value > 1e3 for row in rows.values() for value in row.verdict.numbers.values()
     )
+
+
+def test_the_best_possible_time_is_of_a_step_of_the_case_and_not_of_one_item() -> None:
+    work = CaseWork(case="main", items=1000.0, flops=0.0, bytes=4e9, working_set_bytes=4e9)
+    run = make_run(
+        Phase(name="a", has_parent_arm=False), scale=points(1e-3, 1e-3), step_s=1.0, slow_baseline=True, work=work
+    )
+    case = run.analyse()[0].cases[0]
+    assert case.floor_s == pytest.approx(1e-3) and case.floor_kind == "memory"
 
 
 def test_a_baseline_that_was_timed_at_its_own_shape_has_no_smaller_ones() -> None:

@@ -90,7 +90,7 @@ def make_row(case: str, entry: tuple) -> Row:
             status=status, reason=reason, detail=detail, over_parent=around(gain, 0.004 if status == Status.SAME else 0.018) if gain else None,
             over_baseline=over_baseline, chained=variant == STACK, numbers={"floor": 0.006},
         ),
-        time_s=time_s, p50_s=ms and ms * 1e-3, p99_s=ms and ms * 1.2e-3, device_s=ms and ms * 0.9e-3,
+        time_s=time_s, p50_s=ms and ms * 1e-3, p99_s=ms and ms * 1.2e-3, busy_s=ms and ms * 0.4e-3, host_bound=bool(ms), range_s=(ms * 0.9e-3, ms * 1.1e-3) if ms else None,
         items_per_s=ms and 4096 / (ms * scale * 1e-3), level=Level.TARGET if variant == STACK else Level.NONE,
         documented=(1.5, 2.0) if phase else None, expected=(1.2, 2.2) if phase else None,
         predicted=make_prediction(case, variant, parent) if timed and phase else None,

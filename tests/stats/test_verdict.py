@@ -197,3 +197,10 @@ def test_few_sets_alone_claim_nothing_that_a_jump_of_processes_could_be():
     # what was learnt from the others knows of their jumps
     assert status(ratio(0.03, half_width=0.004), conditions=jumps)[0] == "FASTER"
     assert status(replace(own, estimate=1.05), conditions=jumps)[0] == "FASTER"
+
+
+def test_two_states_are_the_reason_where_spread_would_be():
+    vague = ratio(0.03, half_width=0.05)
+    assert status(vague) == ("INCONCLUSIVE", "process-spread")
+    assert status(vague, conditions=Conditions(bistable=True)) == ("INCONCLUSIVE", "bistable")
+    assert status(ratio(0.03, half_width=0.004), conditions=Conditions(bistable=True))[0] == "FASTER"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from phasewise.analyse.samples import Sets, neighbour_effect, step_logs
+from phasewise.analyse.samples import Sets, is_bistable, neighbour_effect, step_logs
 from phasewise.model.ratios import (
     FIXED,
     cycle_log_ratios,
@@ -56,6 +56,8 @@ class Comparison:
     # log-ratio that it must clear since processes jump, where few sets are all there is, and that by which an arm was warming up
     jumps: float = 0.0
     warming: float = 0.0
+    # either arm is in one of two states
+    bistable: bool = False
     dropped: float = 0.0
     # share of the rounds with busy neighbours, and the log-ratio that they can fake
     neighbours: tuple[float, float] = (0.0, 0.0)
@@ -150,6 +152,7 @@ def chain(links: Sequence[Comparison]) -> Comparison:
         else None,
         modes=_add_modes(links),
         warming=sum(link.warming for link in links),
+        bistable=any(link.bistable for link in links),
         dropped=max(link.dropped for link in links),
         neighbours=(max(link.neighbours[0] for link in links), sum(link.neighbours[1] for link in links)),
         rounds=min(link.rounds for link in links),
@@ -237,6 +240,7 @@ def _compare(
         modes=find_modes(sets),
         jumps=jump_limit(noise, levels),
         warming=find_warming(sets),
+        bistable=any(is_bistable(case, name) for name in (arm.arm, "variant")),
         dropped=dropped_share(case),
         neighbours=neighbour_effect(case),
         rounds=len(kept_rounds(case)),

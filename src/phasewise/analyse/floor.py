@@ -75,9 +75,10 @@ def find_floor(
 
 def step_floor(run: Run, variant: str, case: str) -> Floor | None:
     """The floor of a step of this variant: declared work, for the items and the devices of its arm."""
-    planned, arm = run[variant].planned(case), run[variant].arm(case)
+    planned, measured, arm = run[variant].planned(case), run[variant].measured(case), run[variant].arm(case)
     cold = planned is not None and planned.cache == "cold"
-    if arm is None:
+    # what was timed at smaller shapes only has no step of this one
+    if arm is None or (measured is not None and measured.scale):
         return find_floor(run.work(case), run.machine, cold=cold)
     return find_floor(run.work(case), run.machine, cold=cold, items=arm.items, ranks=arm.ranks)
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from phasewise.analyse.compare import Estimates, Key, to_interval
+from phasewise.analyse.diagnose import PROFILED_AT
 from phasewise.records.base import Interval, Seconds
 from phasewise.records.measure import Arm, Window
 from phasewise.records.profile import CaseProfile
@@ -14,6 +15,8 @@ from phasewise.records.validate import CaseValidation
 from phasewise.stats.ratio import t_quantile
 
 LEVEL = 0.95
+# a step of which the GPU is busy for less is bounded by the host
+HOST_BOUND = 0.5
 
 
 def step_time(estimates: Estimates, key: Key) -> Interval | None:
@@ -45,6 +48,21 @@ def utilisation(profile: CaseProfile | None) -> Interval | None:
     if breakdown is not None and breakdown.wall_s > 0.0:
         return _exact(breakdown.kernel_s / breakdown.wall_s)
     return None
+
+
+def busy_time(profile: CaseProfile | None) -> Seconds | None:
+    """Seconds a step for which the GPU ran kernels, copies or collectives, by CUPTI's trace of a block that is no part of any
+    ratio; None where the trace does not show them, or is of another shape.
+    """
+    if profile is None or profile.breakdown is None or profile.attributed_by == "none" or PROFILED_AT in profile.facts:
+        return None
+    parts = profile.breakdown
+    return parts.kernel_s + parts.copy_s + parts.communication_s
+
+
+def is_host_bound(busy: Seconds | None, step: Interval | None) -> bool:
+    """Whether the GPU waits for the host for most of a step."""
+    return busy is not None and step is not None and busy < HOST_BOUND * step.estimate
 
 
 def counted(profile: CaseProfile | None, name: str) -> Interval | None:

@@ -7,9 +7,17 @@ from dataclasses import dataclass
 
 from phasewise.analyse.compare import Estimates, Key, to_interval
 from phasewise.analyse.floor import floor_fraction, step_floor
-from phasewise.analyse.measures import cold_start, energy_per_item, step_time, steps_to_pay, worst_error
+from phasewise.analyse.measures import (
+    busy_time,
+    cold_start,
+    energy_per_item,
+    is_host_bound,
+    step_time,
+    steps_to_pay,
+    worst_error,
+)
 from phasewise.analyse.risks import settle_risks
-from phasewise.analyse.samples import median_device_s
+from phasewise.analyse.samples import range_over_sets
 from phasewise.model.ratios import dropped_share, kept_rounds
 from phasewise.records.analyse import PeerRow, Row
 from phasewise.records.base import Interval, Scalar
@@ -54,6 +62,7 @@ def make_row(told: Told, row: PlannedVariant, case: str) -> Row:
     items = arm.items if arm is not None else _items(run, case)
     samples = [seconds for seconds in arm.step_s if seconds > 0.0] if arm is not None else []
     ratio = told.estimates.comparisons.get(key)
+    busy = busy_time(run[row.variant].profiled(case)) if run.machine.kind == "cuda" and step is not None else None
     return Row(
         variant=row.variant,
         kind=row.kind,
@@ -67,7 +76,9 @@ def make_row(told: Told, row: PlannedVariant, case: str) -> Row:
         time_s=step,
         p50_s=p50(samples) if samples else None,
         p99_s=p99(samples) if samples else None,
-        device_s=median_device_s(measured, "variant") if measured is not None and arm is not None else None,
+        busy_s=busy,
+        host_bound=is_host_bound(busy, step),
+        range_s=range_over_sets(measured, "variant") if measured is not None and arm is not None else None,
         items_per_s=items / step.estimate if step is not None and items is not None else None,
         level=told.levels.get((case, row.phase), Level.NONE) if row.phase is not None else Level.NONE,
         documented=phase.documented if phase is not None else None,

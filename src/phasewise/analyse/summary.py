@@ -121,6 +121,8 @@ def _phase(row: Row, tier: str) -> dict[str, Any]:
         "first_step_s": row.first_step_s,
         "pays_after_steps": row.pays_after_steps,
         "floor_fraction": row.floor_fraction,
+        "busy_s": row.busy_s,
+        "host_bound": row.host_bound,
         "risks": [_risk(risk) for risk in row.risks],
     }
 

@@ -165,6 +165,7 @@ def _conditions(found: Comparison) -> Conditions:
         modes=found.modes,
         jumps=found.jumps,
         warming=found.warming,
+        bistable=found.bistable,
     )
 
 

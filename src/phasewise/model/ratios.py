@@ -59,14 +59,13 @@ def cycle_log_ratios(measured: CaseMeasurement, numerator: str, denominator: str
     return paired_log_ratios(structs.replace(measured, rounds=tuple(scaled)), numerator, denominator)
 
 
-def step_times(case: CaseMeasurement, arm: str, *, device: bool = False) -> list[list[float]]:
-    """Seconds a step of each block of `arm` that counts, a list a process set; host to host, or on the device."""
+def step_times(case: CaseMeasurement, arm: str) -> list[list[float]]:
+    """Seconds a step of each block of `arm` that counts, host to host, a list a process set."""
     sets: dict[int, list[float]] = {}
     for taken in kept_rounds(case):
         for sample in taken.samples:
-            seconds = sample.device_s if device else sample.wall_s
-            if sample.arm == arm and seconds is not None:
-                sets.setdefault(taken.process_set, []).append(seconds / sample.steps)
+            if sample.arm == arm:
+                sets.setdefault(taken.process_set, []).append(sample.wall_s / sample.steps)
     return [sets[number] for number in sorted(sets)]
 
 

@@ -127,7 +127,12 @@ class Row(Record, frozen=True, kw_only=True):
     time_s: Interval | None = None
     p50_s: Seconds | None = None
     p99_s: Seconds | None = None
-    device_s: Seconds | None = None
+    # for which the GPU is busy in a step, by the trace of a block that is no part of any ratio; None on a CPU
+    busy_s: Seconds | None = None
+    # whether that is less than half of the step
+    host_bound: bool = False
+    # least and largest median of a process set
+    range_s: tuple[float, float] | None = None
     items_per_s: float | None = None
     level: Level = Level.NONE
     documented: tuple[float, float] | None = None

@@ -13,7 +13,7 @@ class Sample(Record, frozen=True, kw_only=True):
     steps: int
     # host to host, synchronised, for the whole block
     wall_s: Seconds
-    # device time of the whole block; None on a CPU
+    # from before the first launch to the end of the last kernel, by events on the device: not what it was busy for; None on a CPU
     device_s: Seconds | None = None
     # the same block by the clock of the process that asked for it
     parent_s: Seconds | None = None

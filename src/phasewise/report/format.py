@@ -130,6 +130,14 @@ def time_interval(interval: Interval | None) -> str:
     return f"{estimate}{SPACE}{unit} [{low},{SPACE}{high}]"
 
 
+def time_range(pair: tuple[float, float] | None) -> str:
+    """23.1 to 26.4 µs."""
+    if pair is None:
+        return NOTHING
+    scale, unit = unit_for(pair[0], TIMES)
+    return f"{number(pair[0] / scale)} to {number(pair[1] / scale)}{SPACE}{unit}"
+
+
 def ratio(value: float | None) -> str:
     """4.51×."""
     return f"{number(value)}×" if is_number(value) else NOTHING

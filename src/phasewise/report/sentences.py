@@ -246,6 +246,8 @@ def headline(row: Row | None, speedup: Interval | None, item: str) -> str:
     parts = [f"as fast as the baseline {show.only_bounds(speedup)}"]
     if row.time_s is not None:
         parts.append(f"one step takes {show.time_interval(row.time_s)}")
+    if row.host_bound and row.busy_s is not None:
+        parts.append(f"host-bound: the GPU is busy for {show.time(row.busy_s)} of it")
     if row.items_per_s is not None:
         parts.append(show.rate(row.items_per_s, f"{item}/s"))
     if row.floor_fraction is not None:

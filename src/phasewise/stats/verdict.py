@@ -47,6 +47,8 @@ class Conditions:
     # log-ratio that few sets alone must clear, from `jump_limit`; that by which an arm was still warming up, from `find_warming`
     jumps: float = 0.0
     warming: float = 0.0
+    # the blocks of an arm are of two states
+    bistable: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +81,8 @@ def decide_status(
         return _inconclusive("throttled")
     floor = UNMEASURED_FLOOR if aa_floor is None else aa_floor
     decision = _decide_among(estimate, floor, adjusted)
+    if conditions.bistable and decision.reason == "process-spread":
+        return _inconclusive("bistable")
     if decision.status != "INCONCLUSIVE" and estimate.sets == 1 and not _is_clear(estimate):
         return _inconclusive("one-set")
     if estimate.method == "own-sets" and not _clears(decision, estimate, conditions.jumps):

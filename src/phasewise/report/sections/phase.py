@@ -127,7 +127,7 @@ def _outcome(rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
     if not timed:
         return ()
     titles = columns(
-        "Case", "Verdict", "#Over the parent", "#Over the baseline", "#Step time", "#p50", "#p99", "#Device", "#Of the best possible",
+        "Case", "Verdict", "#Over the parent", "#Over the baseline", "#Step time", "#Over sets", "#p50", "#p99", "#GPU busy", "#Of the best possible",
         "#Memory", "#First step", "#Pays after", "#Rounds", "Target",
     )  # fmt: skip
     told = tuple(
@@ -137,9 +137,10 @@ def _outcome(rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
             show.ratio_interval(row.verdict.over_parent),
             show.ratio_interval(row.verdict.over_baseline) + (" ‡" if row.verdict.chained else ""),
             show.time_interval(row.time_s),
+            show.time_range(row.range_s),
             show.time(row.p50_s),
             show.time(row.p99_s),
-            show.time(row.device_s),
+            _busy(row),
             show.percent(row.floor_fraction),
             show.size(row.peak_memory_bytes),
             show.time(row.first_step_s),
@@ -149,7 +150,16 @@ def _outcome(rows: tuple[tuple[CaseResult, Row], ...]) -> tuple[Block, ...]:
         )
         for case, row in timed
     )
-    return (Table("Measured", titles, told),)
+    note = (
+        "Over sets: least and largest median of a set of processes. GPU busy: by the trace of a block that is no part of any "
+        "ratio; a step is host-bound where the GPU waits for more than half of it."
+    )
+    return (Table("Measured", titles, told, note=note),)
+
+
+def _busy(row: Row) -> Inline:
+    """What the GPU has to do in a step, and whether the host is what bounds it."""
+    return (show.time(row.busy_s), Span(" host-bound", tone="warn")) if row.host_bound else show.time(row.busy_s)
 
 
 def _gate(run: Run, case: CaseResult, row: Row) -> tuple[Block, ...]:
