@@ -15,7 +15,7 @@ import msgspec
 from phasewise.environment import count_cores
 from phasewise.judge.case import Judge, JudgeFailed
 from phasewise.measure.arms import Chosen, Gates, Plans
-from phasewise.measure.driver import Entrant
+from phasewise.measure.entrant import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import Processes, start_ahead
 from phasewise.measure.progress import Progress
@@ -130,12 +130,12 @@ def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, *, caches: Path) 
     """
     plan = msgspec.structs.replace(chosen.plan, budget=wanted.budget)
     planned = plan.case(wanted.case.case)
-    target = judge.launch(chosen.arm, plan)
-    first = replace(target, environment={**target.environment, **empty_caches(caches)})
+    launch = judge.launch(chosen.arm, plan)
+    first = replace(launch, environment={**launch.environment, **empty_caches(caches)})
     return Entrant(
         arm=chosen.arm,
         variant=plan.variant,
-        launches=(first, target) if chosen.is_told else (target,),
+        launches=(first, launch) if chosen.is_told else (launch,),
         fresh_caches=chosen.is_told,
         switches=planned.switches or plan.switches,
         ranks=plan.ranks,
