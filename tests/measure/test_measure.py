@@ -142,7 +142,7 @@ def test_the_shapes_take_turns_until_their_times_are_known(monkeypatch: pytest.M
             return 5, 10 * int(self.items)
 
     def start(target: Launch) -> Shaped:
-        rows = target.opening["arguments"]["shape"]["n"]
+        rows = target.to_open["arguments"]["shape"]["n"]
         return Shaped(clock, f"rows-{rows}", step_s=rows * 1e-3, noise=noise, items=rows)
 
     monkeypatch.setattr("phasewise.measure.scale.ArmProcesses", start)

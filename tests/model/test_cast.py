@@ -9,7 +9,7 @@ from phasewise.model.configuration import Configuration, WorkloadOptions
 from phasewise.model.freshness import Closure
 from phasewise.model.headline import Cast, cast_headline, is_in_headlines
 from phasewise.model.stack import stack_variants
-from phasewise.plan.story import tell_story
+from phasewise.plan.run_plan import make_run_plan
 from phasewise.plan.variant import RunContext, plan_variant
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Budget, RunPlan, VariantPlan
@@ -32,7 +32,7 @@ def plan(*phases: Phase, **fields: object) -> tuple[RunPlan, dict[str, VariantPl
     machine = Machine(device="cpu", kind="cpu", name="cpu", cores=2)
     stack = stack_variants(item, tuple(cases), machine)
     options = WorkloadOptions(name="w", source="w.py")
-    story = tell_story(item, stack, options, "tiny-cpu", "tiny", "cpu", "moderate", tuple(cases))
+    story = make_run_plan(item, stack, options, "tiny-cpu", "tiny", "cpu", "moderate", tuple(cases))
     context = RunContext(
         configuration=Configuration(workloads=(options,)), options=options, workload=item,
         closure=Closure(files={}, planned=frozenset()), size="tiny", run="tiny-cpu", device="cpu", tier="moderate",
@@ -69,14 +69,14 @@ def test_at_most_four_peers_of_the_same_output_that_stand_beside_the_end() -> No
 def test_what_a_target_holds_against_the_baseline_is_timed_beside_it() -> None:
     target = Target("speedup", against="baseline", minimum=2)
     phases = phase("a", part="week"), phase("b", keep=False, targets=(target,)), phase("c")
-    assert cast(*phases, parts={"week": (target,)}).held == ("01-a", "02-b")
+    assert cast(*phases, parts={"week": (target,)}).compared == ("01-a", "02-b")
     # of another case, of the end itself, over the parent, and no ratio of times
     others = (
         Target("speedup", case="two", against="baseline", minimum=2),
         Target("speedup", against="parent", minimum=2),
         Target("peak_memory_bytes", against="baseline", minimum=1),
     )
-    assert cast(phase("a", part="week"), phase("c"), parts={"week": others}, targets=(target,)).held == ()
+    assert cast(phase("a", part="week"), phase("c"), parts={"week": others}, targets=(target,)).compared == ()
 
 
 def test_without_phases_the_baseline_is_the_end() -> None:

@@ -130,12 +130,12 @@ def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, *, caches: Path) 
     """
     plan = msgspec.structs.replace(chosen.plan, budget=wanted.budget)
     planned = plan.case(wanted.case.case)
-    target = judge.launch(chosen.arm, plan)
-    first = replace(target, environment={**target.environment, **empty_caches(caches)})
+    launch = judge.launch(chosen.arm, plan)
+    first = replace(launch, environment={**launch.environment, **empty_caches(caches)})
     return Entrant(
         arm=chosen.arm,
         variant=plan.variant,
-        launches=(first, target) if chosen.is_told else (target,),
+        launches=(first, launch) if chosen.is_told else (launch,),
         fresh_caches=chosen.is_told,
         switches=planned.switches or plan.switches,
         ranks=plan.ranks,

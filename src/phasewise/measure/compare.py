@@ -97,7 +97,7 @@ def compare(
     module. With `setup`, it is called with what `setup(**arguments)` returned once in its process (a tuple is
     spread out); `arguments` are plain JSON values. `device` is "auto", "cpu" or "cuda": what is waited for after each block.
 
-    Each is called once first, and its result, tensors and numbers however nested, is held against that of the first at twice the `tier`:
+    Each is called once first, and its result, tensors and numbers however nested, is compared with that of the first at twice the `tier`:
     one that differs gets no ratio. None compares nothing. `progress` goes to standard error unless told otherwise.
 
     Raises:

@@ -89,7 +89,7 @@ def _choose(cast: Cast, case: str, end: VariantPlan, plans: Plans, gates: Gates)
     baseline = None if end.variant == cast.stack[-1] else find_timed(cast.stack[-1:], case, plans, gates)
     found = [] if baseline is None else [Chosen(arm="baseline", plan=baseline, once_if_slow=True)]
     found.append(Chosen(arm="variant", plan=end))
-    names = (*(cast.held if baseline is not None else ()), *cast.peers)
+    names = (*(cast.compared if baseline is not None else ()), *cast.peers)
     others = [plans[name] for name in names if name != end.variant and refuse(plans[name], case, gates) is None]
     return (*found, *(Chosen(arm=plan.variant, plan=plan, once_if_slow=True) for plan in others))
 

@@ -50,8 +50,8 @@ def open_set(sampling: Sampling, sure_sets: int) -> None:
 def _group(sampling: Sampling, arms: Sequence[str]) -> list[list[str]]:
     """Who builds beside whom: one whose build is on record last, alone."""
     last = [arm for arm in arms if _is_recorded(sampling, [arm])]
-    beside = [arm for arm in arms if arm not in last]
-    return [group for group in (beside, *([arm] for arm in last)) if group]
+    at_once = [arm for arm in arms if arm not in last]
+    return [group for group in (at_once, *([arm] for arm in last)) if group]
 
 
 def _is_recorded(sampling: Sampling, arms: Sequence[str]) -> bool:

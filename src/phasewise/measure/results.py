@@ -1,4 +1,4 @@
-"""Whether functions give the same: each is called in a process of its own, and held against the first. Imports no torch until then."""
+"""Whether functions give the same: each is called in a process of its own, and compared with the first. Imports no torch until then."""
 
 from __future__ import annotations
 

@@ -21,45 +21,47 @@ class Cast:
     # the stack of the case, its end first and the baseline last: the first that holds is the end
     stack: tuple[str, ...]
     # what targets hold against the baseline, apart from the end
-    held: tuple[str, ...] = ()
+    compared: tuple[str, ...] = ()
     # of the same output, beside the end
     peers: tuple[str, ...] = ()
 
     @property
     def members(self) -> tuple[str, ...]:
         """Those whose plans and gates decide what is timed."""
-        return tuple(dict.fromkeys((self.stack[0], self.stack[-1], *self.held, *self.peers)))
+        return tuple(dict.fromkeys((self.stack[0], self.stack[-1], *self.compared, *self.peers)))
 
 
-def cast_headline(story: RunPlan, plans: Mapping[str, VariantPlan], case: str) -> Cast:
+def cast_headline(run_plan: RunPlan, plans: Mapping[str, VariantPlan], case: str) -> Cast:
     """The headline of `case`; `plans` are those of the run."""
-    top = story.stack[case]
+    top = run_plan.stack[case]
     stack = (top, *plans[top].case(case).ancestors)
-    held = dict.fromkeys(name for target in story.targets for name in _find_held(story, target, case, stack))
+    compared = dict.fromkeys(
+        name for target in run_plan.targets for name in _find_compared(run_plan, target, case, stack)
+    )
     peers = [
         row.variant
-        for row in story.variants
+        for row in run_plan.variants
         if row.kind is Kind.PEER and not row.different and case in row.cases and not row.skip
         and plans[row.variant].case(case).parent == top
     ]  # fmt: skip
     return Cast(
         stack=stack,
-        held=tuple(name for name in held if name not in (top, BASELINE)),
+        compared=tuple(name for name in compared if name not in (top, BASELINE)),
         peers=tuple(peers[:MOST_PEERS]),
     )
 
 
-def is_in_headlines(story: RunPlan, plans: Mapping[str, VariantPlan], variant: str) -> bool:
+def is_in_headlines(run_plan: RunPlan, plans: Mapping[str, VariantPlan], variant: str) -> bool:
     """Whether the headlines of all its cases have this peer, so that it needs no rounds of its own."""
-    return all(variant in cast_headline(story, plans, case.case).peers for case in plans[variant].cases)
+    return all(variant in cast_headline(run_plan, plans, case.case).peers for case in plans[variant].cases)
 
 
-def _find_held(story: RunPlan, target: PlannedTarget, case: str, stack: tuple[str, ...]) -> Iterator[str]:
+def _find_compared(run_plan: RunPlan, target: PlannedTarget, case: str, stack: tuple[str, ...]) -> Iterator[str]:
     """The variant that a target holds against the baseline: a phase, or the end of a part."""
     if target.against != "baseline" or target.metric not in RATIOS or target.case != case:
         return
-    rows = {row.variant: row for row in story.variants}
-    for phase in reversed(story.phases):
+    rows = {row.variant: row for row in run_plan.variants}
+    for phase in reversed(run_plan.phases):
         row = rows.get(phase.variant)
         if row is None or case not in phase.cases or row.skip or row.untimed:
             continue
