@@ -9,7 +9,7 @@ from phasewise.model.configuration import Configuration, WorkloadOptions
 from phasewise.model.freshness import Closure
 from phasewise.model.headline import Cast, cast_headline, is_in_headlines
 from phasewise.model.stack import stack_variants
-from phasewise.plan.story import tell_story
+from phasewise.plan.run_plan import make_run_plan
 from phasewise.plan.variant import RunContext, plan_variant
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Budget, RunPlan, VariantPlan
@@ -32,7 +32,7 @@ def plan(*phases: Phase, **fields: object) -> tuple[RunPlan, dict[str, VariantPl
     machine = Machine(device="cpu", kind="cpu", name="cpu", cores=2)
     stack = stack_variants(item, tuple(cases), machine)
     options = WorkloadOptions(name="w", source="w.py")
-    story = tell_story(item, stack, options, "tiny-cpu", "tiny", "cpu", "moderate", tuple(cases))
+    story = make_run_plan(item, stack, options, "tiny-cpu", "tiny", "cpu", "moderate", tuple(cases))
     context = RunContext(
         configuration=Configuration(workloads=(options,)), options=options, workload=item,
         closure=Closure(files={}, planned=frozenset()), size="tiny", run="tiny-cpu", device="cpu", tier="moderate",
