@@ -16,6 +16,8 @@ from phasewise.stats.between import SetLevel
 ENOUGH_SETS = 5
 # a set jumps where it lies so many times as far off as its rounds explain; processes that differ at random reach 3 to 6
 FAR = 10.0
+# or so many times as far as the rounds of the comparison in question do, where spells within sets make rounds as noisy as sets
+FAR_OF_OWN = 30.0
 # jumps of single comparisons are their own affair
 LEAST_SHARE = 0.25
 # sets of which one lies off have a standard deviation of 0.58 times its distance
@@ -27,5 +29,9 @@ def jump_limit(own: SetLevel, levels: Sequence[SetLevel]) -> float:
     if own.sets >= ENOUGH_SETS:
         return 0.0
     known = [level for level in levels if level.sets > 1 and math.isfinite(level.within)]
-    jumps = [math.sqrt(level.scatter) for level in known if level.scatter > FAR**2 * level.within]
+    jumps = [
+        math.sqrt(level.scatter)
+        for level in known
+        if level.scatter > min(FAR**2 * level.within, FAR_OF_OWN**2 * own.within)
+    ]
     return REACH * max(jumps) if jumps and len(jumps) >= LEAST_SHARE * len(known) else 0.0

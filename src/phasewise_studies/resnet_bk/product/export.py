@@ -17,9 +17,9 @@ from torch import Tensor
 from phasewise.export import scripts
 from phasewise.export.call import describe, dtype_name, flatten, named_leaves, to_arrays, write_arrays
 from phasewise.export.capture import capture
+from phasewise.export.formats import FORMATS
+from phasewise.export.formats.names import Names
 from phasewise.export.manifest import write_manifest
-from phasewise.export.targets import TARGETS
-from phasewise.export.targets.names import Names
 from phasewise.model.workload import Unsupported
 from phasewise.records.errors import UserError
 from phasewise_studies.resnet_bk.experts import run_wide
@@ -84,7 +84,7 @@ def _write(
     settings: Settings,
     trained: int,
 ) -> Exported:
-    exporter, first = TARGETS[target], batches[0]
+    exporter, first = FORMATS[target], batches[0]
     if missing := exporter.missing():
         return Exported(name=folder.name, error=None, reason=missing)
     flat = flatten(module, first)

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from phasewise.export import scripts
+from phasewise.export.formats import onnx, torch_export
+from phasewise.export.formats.names import Names
 from phasewise.export.manifest import write_manifest
-from phasewise.export.targets import onnx, torch_export
-from phasewise.export.targets.names import Names
 from phasewise.model.workload import Unsupported
 from phasewise.records.errors import UserError
 from phasewise_studies.spectral_node.data import normalise
