@@ -54,9 +54,6 @@ class ThroughCommand(click.Command):
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tuple[str, ...]) -> None:
     """Run the graph in this folder: snakemake with ARGUMENTS, from the project's own Snakefile or the package's."""
-    made = plan_here()
-    if expect is not None and not makes_run(expect, made):
-        return
     environment = dict(os.environ)
     extra: list[str] = []
     if gpus is not None:
@@ -72,6 +69,9 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
     snakefile = Path("Snakefile") if Path("Snakefile").is_file() else Path(__file__).parents[3] / "Snakefile"
     if not snakefile.is_file():
         raise PlanError("Snakefile: none here nor beside the package's sources; call this in a project's top folder")
+    made = plan_here()
+    if expect is not None and not makes_run(expect, made):
+        return
     # --resources takes all words up to the next option, so targets must not follow it
     command = [sys.executable, "-m", "snakemake", *extra, "--snakefile", str(snakefile), *arguments]
     raise click.exceptions.Exit(run_in_group(command, environment))
