@@ -15,7 +15,7 @@ import msgspec
 from phasewise.environment import count_cores
 from phasewise.judge.case import Judge, JudgeFailed
 from phasewise.measure.arms import Chosen, Gates, Plans
-from phasewise.measure.driver import Entrant
+from phasewise.measure.entrant import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import Processes, start_ahead
 from phasewise.measure.progress import Progress
