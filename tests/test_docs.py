@@ -99,3 +99,14 @@ def test_nothing_names_a_machine_or_a_session(repository):
         path = repository / name
         if path.suffix in {".py", ".md", ".yaml", ".smk", ".json", ".html", ".toml", ".j2"} and path.is_file():
             assert not pattern.search(path.read_text()), name
+
+
+def test_what_an_agent_is_told_to_type_and_to_expect_is_there(repository):
+    from phasewise.records.exit_code import ExitCode
+
+    text = (repository / "skills/phasewise/SKILL.md").read_text()
+    options = {name for option in commands.commands["judge"].params for name in (*option.opts, *option.secondary_opts)}
+    assert set(re.findall(r"`?(--[a-z]+)", text)) <= options
+    told = {int(code) for row in re.findall(r"^\| ([\d, ]+) \|", text, re.M) for code in row.split(",")}
+    assert told == set(ExitCode)
+    assert re.match(r"---\nname: [a-z-]+\ndescription: .{80,1024}\n---\n", text)

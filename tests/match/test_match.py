@@ -102,11 +102,36 @@ def test_the_command_ends_with_the_verdict_and_writes_every_sample(
     file = tmp_path / "verdict.json"
     done = CliRunner().invoke(
         commands,
-        ["judge", f"{SUMS}:base", f"{SUMS}:zeros", "--device", "cpu", "--json", str(file)],
+        [
+            "judge",
+            f"{SUMS}:base",
+            f"{SUMS}:zeros",
+            "--device",
+            "cpu",
+            "--json",
+            str(file),
+            "--page",
+            str(tmp_path / "verdict.html"),
+        ],
         standalone_mode=False,
     )
     assert done.return_value == int(ExitCode.WRONG)
     assert "INVALID: the candidate is refused" in done.output and '"status": "INVALID"' in file.read_text()
+    assert "the candidate is refused" in (tmp_path / "verdict.html").read_text()
+
+
+@pytest.mark.slow
+def test_an_agent_is_told_one_line_about_a_candidate_that_is_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
+    command = ["judge", f"{SUMS}:base", f"{SUMS}:crashes", "--device", "cpu", "--agent"]
+    done = CliRunner().invoke(commands, command, standalone_mode=False)
+    told = json.loads(done.stdout)
+    assert done.return_value == told["exit_code"] == int(ExitCode.CRASH) and told["isolated"]
+    assert told["summaries"][0]["place"] == "sums.py:133" and "no such sum" not in done.output
+    with pytest.raises(UserError, match="leave out one or the other"):
+        CliRunner().invoke(commands, [*command, "--json", "-"], standalone_mode=False, catch_exceptions=False)
 
 
 def test_a_base_that_is_off_itself_widens_the_tier_and_the_verdict_says_by_how_much() -> None:

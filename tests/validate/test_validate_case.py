@@ -65,13 +65,13 @@ def test_what_a_build_does_not_support_is_skipped_with_its_reason():
 def test_an_error_of_the_build_is_a_crash_with_its_words():
     record = validate_case(plan_of(fault="build"), "product", HERE)
     assert record.outcome is Outcome.FAIL and record.failure.reason is Reason.CRASH
-    assert record.message == "RuntimeError: the build broke in the middle"
+    assert record.message == "RuntimeError: the build broke in the middle (gated.py:66)"
 
 
 def test_an_error_in_a_later_step_is_a_crash():
     record = validate_case(plan_of(fault="raises later"), "product", HERE)
     assert record.outcome is Outcome.FAIL
-    assert record.message == "IndexError: row 9 of 8"
+    assert record.message == "IndexError: row 9 of 8 (gated.py:80)"
 
 
 def test_a_step_may_consume_a_placed_batch_but_not_a_resident_one():

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
 from phasewise.cli.say import say
+from phasewise.match.aggregate import aggregate
 from phasewise.match.describe import describe_match
 from phasewise.match.plan import Effort
 from phasewise.records.base import Scalar
 from phasewise.records.errors import UserError
 from phasewise.records.exit_code import ExitCode
-from phasewise.store import encode
+from phasewise.records.judgement import Match
+from phasewise.store import encode, write_bytes
 
 EFFORTS = {
     "quick": Effort(), "standard": Effort(sets=5, rounds=16, seconds=180.0), "thorough": Effort(sets=10, rounds=24, seconds=900.0),
@@ -46,10 +49,17 @@ EFFORTS = {
     help="Judge at these sizes too: parameters of the inputs, or constants of BASE's module. May be given again.",
 )
 @click.option(
-    "--isolated",
-    is_flag=True,
+    "--isolated/--unisolated",
+    default=None,
     help="Keep both sides from the network, from other processes and from writing, but for a folder of their own.",
 )
+@click.option(
+    "--agent",
+    "for_agent",
+    is_flag=True,
+    help="For programs that write candidates: isolated unless --unisolated is given, and one JSON of numbers of two digits.",
+)
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML page to this file.")
 @click.option(
     "--json",
     "file",
@@ -63,7 +73,9 @@ def judge(
     tier: str,
     budget: str,
     shapes: tuple[str, ...],
-    isolated: bool,
+    isolated: bool | None,
+    for_agent: bool,
+    page: Path | None,
     file: Path | None,
 ) -> None:
     """Is CANDIDATE right, and faster than BASE?
@@ -79,25 +91,42 @@ def judge(
     from phasewise.workers.forkserver import start_fork_server
     from phasewise.workers.lock import lock_machine
 
+    if for_agent and (file is not None or page is not None):
+        raise UserError(
+            "judge: --agent tells numbers of two digits, and --json and --page tell everything; leave out one or the other"
+        )
     parsed = [parse_shape(text) for text in shapes]
     device = choose_device(device)
     if device == "cpu":
         start_fork_server()
     with lock_machine(device):
         found = play(
-            base, candidate, device=device, tier=tier, effort=EFFORTS[budget], shapes=parsed, isolated=isolated,
-            progress=lambda line: say(line, err=True),
+            base, candidate, device=device, tier=tier, effort=EFFORTS[budget], shapes=parsed,
+            isolated=for_agent if isolated is None else isolated, progress=(lambda line: None) if for_agent else partial(say, err=True),
         )  # fmt: skip
+    if for_agent:
+        say(msgspec.json.encode(aggregate(found)).decode())
+    else:
+        tell(found, file, page)
+    if found.exit_code is not ExitCode.FASTER:
+        raise click.exceptions.Exit(int(found.exit_code))
+
+
+def tell(found: Match, file: Path | None, page: Path | None) -> None:
+    """All of it, where it was asked for."""
+    from phasewise.match.page import render_match
+
+    if page is not None:
+        write_bytes(render_match(found).encode(), page)
+    if file is not None and str(file) == "-":
+        sys.stdout.buffer.write(encode(found))
+        return
     if file is not None:
-        text = encode(found)
-        sys.stdout.buffer.write(text) if str(file) == "-" else file.write_bytes(text)
-    if str(file) != "-":
-        say(describe_match(found))
+        write_bytes(encode(found), file)
+    say(describe_match(found))
     for one in found.judgements:
         if one.traceback:
             say(one.traceback, err=True)
-    if found.exit_code is not ExitCode.FASTER:
-        raise click.exceptions.Exit(int(found.exit_code))
 
 
 def parse_shape(text: str) -> dict[str, Scalar]:
