@@ -29,6 +29,8 @@ SUBCOMMANDS = {
     "init",
     "judge",
     "measure",
+    "headline",
+    "control",
     "plan",
     "prepare",
     "profile",

@@ -140,7 +140,7 @@ def make_case(case: str) -> CaseResult:
     )  # fmt: skip
     return CaseResult(
         case=case, items=4096.0, item="molecules", floor_s=0.6e-3, floor_kind="memory", rows=rows, stack=STACK,
-        stack_speedup=around(9.47), stack_level=Level.TARGET, stack_status=Status.FASTER, stack_reason=Reason.INTERVAL_CLEARS_FLOOR,
+        stack_speedup=around(9.47), stack_chained=True, stack_level=Level.TARGET, stack_status=Status.FASTER, stack_reason=Reason.INTERVAL_CLEARS_FLOOR,
         control=Control(variant=STACK, ratio=around(1.0004, 0.002), floor=0.006, covers_zero=True, status="SAME"),
         baseline_control=Control(variant="00-baseline", ratio=around(1.011, 0.004), floor=0.015, covers_zero=False, status="FASTER"),
         peers=peers,

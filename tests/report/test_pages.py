@@ -94,7 +94,7 @@ def test_a_headline_that_is_no_claim_is_not_green_and_says_so_wherever_it_stands
     before, text = (as_html(make_pages(one)[0]) for one in (records, changed))
     assert '<span class="figure-value tone-good">' in before and "not a claim" not in before.lower()
     assert '<span class="figure-value tone-warn">' in text
-    assert "differ by up to 362\xa0%" in text and text.count("(not a claim)") == len(cases)
+    assert "differ by up to 362\xa0%" in text and text.count("not a claim)") == len(cases)
 
 
 def test_alarms_come_before_any_table_of_results(documents: dict[str, str]) -> None:

@@ -41,7 +41,7 @@ def test_the_table_has_a_row_for_each_case_of_each_full_run(tmp_path: Path) -> N
     lines = make_table(tmp_path).replace("\xa0", " ").splitlines()
     assert len(lines) == 4
     assert "12.4 ms \\[12.3, 12.5\\]" not in lines[2] and "12.4 ms [12.3, 12.5]" in lines[2]
-    assert "1.31 ms [1.30, 1.32] | 9.47× [9.30, 9.64] | 0.60 % | 1 of 2" in lines[2]
+    assert "1.31 ms [1.30, 1.32] | 9.47× [9.30, 9.64] | – | 0.60 % | 1 of 2" in lines[2]
     assert "no&#124;thing" in lines[3] and lines[3].count("|") == lines[2].count("|")
 
 
@@ -50,6 +50,18 @@ def test_a_speed_up_that_is_no_claim_is_marked(tmp_path: Path) -> None:
     told["cases"][0]["stack"]["status"] = "INCONCLUSIVE"
     write_summary(tmp_path).write_text(json.dumps(told))
     assert "9.47× [9.30,\xa09.64] (not a claim) |" in make_table(tmp_path)
+
+
+def test_a_product_is_marked_a_bound_is_one_and_the_strongest_peer_stands_beside_it(tmp_path: Path) -> None:
+    told = json.loads(json.dumps(SUMMARY))
+    stack = {"chained": True, "at_least": None, "strongest_peer": "x_y"}
+    told["cases"][0]["stack"] |= stack
+    told["cases"][0]["peers"] = [{"name": "x_y", "ratio": {"estimate": 2.0, "low": 1.9, "high": 2.1}}]
+    told["cases"][1]["stack"] |= {"at_least": 830.0}
+    write_summary(tmp_path).write_text(json.dumps(told))
+    lines = make_table(tmp_path).replace("\xa0", " ").splitlines()
+    assert "9.47× [9.30, 9.64] (chained) | x_y: 2.00× [1.90, 2.10] |" in lines[2]
+    assert "| at least 830× |" in lines[3]
 
 
 def test_a_project_without_full_runs_says_so(tmp_path: Path) -> None:

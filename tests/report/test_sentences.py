@@ -9,7 +9,7 @@ from phasewise.records.analyse import Control, Finding, PartResult, PeerRow, Sco
 from phasewise.records.base import Interval
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
-from phasewise.report import sentences
+from phasewise.report import claims, sentences
 from report.make import limit_end, make_case, make_prediction, make_targets
 
 GAIN = Interval(estimate=2.31, low=2.27, high=2.35)
@@ -106,7 +106,7 @@ def test_a_part_that_ends_in_no_claim_says_so() -> None:
 
 def test_the_headline_says_why_its_number_is_no_claim() -> None:
     case = make_case("forward")
-    assert (sentences.headline_tone(case), sentences.no_claim(case)) == ("good", "")
+    assert (claims.headline_tone(case), claims.no_claim(case)) == ("good", "")
     control = Control(variant="a", ratio=None, floor=3.618, covers_zero=False)
     for status, reason, floor, tone, words in (
         (Status.SLOWER, Reason.INTERVAL_CLEARS_FLOOR, control, "bad", ""),
@@ -125,8 +125,8 @@ def test_the_headline_says_why_its_number_is_no_claim() -> None:
             baseline_control=None,
             rows=limit_end(case, 3.618),
         )
-        assert sentences.headline_tone(told) == tone, status
-        assert sentences.no_claim(told).startswith(words) and bool(words) == bool(sentences.no_claim(told)), status
+        assert claims.headline_tone(told) == tone, status
+        assert claims.no_claim(told).startswith(words) and bool(words) == bool(claims.no_claim(told)), status
 
 
 @pytest.mark.parametrize(("inside", "words"), [(True, "inside"), (False, "outside"), (None, "nothing was predicted")])

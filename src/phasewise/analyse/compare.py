@@ -92,7 +92,7 @@ def estimate_all(run: Run) -> Estimates:
     rules = {key: _rules(run, key[1], case) for key, case in measured.items()}
     pairs = {key: pair for key, case in measured.items() if (pair := _pair(case, "parent", "baseline")) is not None}
     beside = {key: pair for key, case in measured.items() if (pair := _pair(case, "baseline")) is not None}
-    repeats = {key: pair for key, case in controls.items() if (pair := _pair(case, "parent")) is not None}
+    repeats = {key: pair for key, (case, _) in controls.items() if (pair := _pair(case, "parent")) is not None}
     firsts = {
         (case, arm.variant): view
         for case, found in headlines.items()
@@ -112,8 +112,8 @@ def estimate_all(run: Run) -> Estimates:
         comparisons={key: compare(key, measured[key], pair) for key, pair in pairs.items()},
         over_baseline={key: compare(key, measured[key], pair) for key, pair in beside.items()}
         | {key: _compare(firsts[key], *pair, levels, None) for key, pair in over.items()},
-        controls={key: _compare(controls[key], *pair, levels, None) for key, pair in repeats.items()},
-        times=_estimate_times(measured, headlines, rules),
+        controls={key: _compare(controls[key][0], *pair, levels, controls[key][1]) for key, pair in repeats.items()},
+        times=_estimate_times(measured, headlines, [case for case, _ in controls.values()], rules),
         headlines=frozenset(apart),
     )
 
@@ -121,6 +121,7 @@ def estimate_all(run: Run) -> Estimates:
 def _estimate_times(
     measured: Mapping[Key, CaseMeasurement],
     headlines: Mapping[str, CaseMeasurement],
+    controls: Sequence[CaseMeasurement],
     rules: Mapping[Key, StopRules | None],
 ) -> dict[Key, RatioEstimate]:
     """Times that stand beside a ratio of the headline come from its rounds, where they agree with it."""
@@ -132,7 +133,8 @@ def _estimate_times(
         if step_logs(headline, arm.arm)
     }
     found = {key: one for key, one in found.items() if one[0]}
-    levels = [measure_level(sets) for sets, _ in found.values()]
+    repeated = [step_logs(case, "variant") for case in controls]
+    levels = [measure_level(sets) for sets in (*(sets for sets, _ in found.values()), *repeated) if sets]
     return {
         key: estimate_ratio(sets, between=learn_between(measure_level(sets), levels), rules=paid)
         for key, (sets, paid) in found.items()
@@ -191,17 +193,23 @@ def _find_rounds(run: Run, variant: str, case: str) -> CaseMeasurement | None:
     return found if found is not None and found.rounds else None
 
 
-def _find_controls(run: Run) -> dict[Key, CaseMeasurement]:
-    """By the variant that was timed beside itself; older records hold such pairs as variants of their own."""
-    found: dict[Key, CaseMeasurement] = {}
+def _find_controls(run: Run) -> dict[Key, tuple[CaseMeasurement, StopRules | None]]:
+    """By the variant that was timed beside itself, with the rules that it could stop by.
+
+    Older records hold such pairs as variants of their own.
+    """
+    found: dict[Key, tuple[CaseMeasurement, StopRules | None]] = {}
     older = [row.variant for row in run.plan.variants if row.kind is Kind.CONTROL and run[row.variant].is_here]
     for case in run.plan.cases:
-        for control in (*(run[name].measured(case) for name in older), run.control(case)):
-            if control is None or not control.rounds:
-                continue
-            first = find_arm(control, "parent")
-            if first is not None:
-                found[case, first.variant] = control
+        for name in older:
+            measured = _find_rounds(run, name, case)
+            first = None if measured is None else find_arm(measured, "parent")
+            if measured is not None and first is not None:
+                found[case, first.variant] = measured, _rules(run, name, measured)
+        control = run.control(case)
+        first = None if control is None else find_arm(control, "parent")
+        if control is not None and first is not None:
+            found[case, first.variant] = control, None
     return found
 
 

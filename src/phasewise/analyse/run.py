@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -102,6 +102,8 @@ def _tell_case(told: Told, judged: Judged, case: str, targets: tuple[TargetResul
         rows=tuple(make_row(told, row, case) for row in rows),
         stack=top,
         stack_speedup=end.over_baseline if end is not None else None,
+        stack_chained=end is not None and end.chained,
+        stack_at_least=end.at_least if end is not None else None,
         stack_level=join_levels(own),
         stack_status=end.baseline_status if end is not None else None,
         stack_reason=end.baseline_reason if end is not None else Reason.NONE,
@@ -109,6 +111,7 @@ def _tell_case(told: Told, judged: Judged, case: str, targets: tuple[TargetResul
         baseline_control=baseline_control,
         smaller=tell_smaller(run, case),
         peers=tuple(judged.peers[case]),
+        strongest_peer=_find_strongest(run, judged.peers[case], case),
         parts=tuple(_tell_part(judged, case, part, targets) for part in run.plan.parts),
     )
 
@@ -122,8 +125,17 @@ def _tell_part(judged: Judged, case: str, part: str, targets: tuple[TargetResult
         variant=variant,
         speedup=end.over_baseline if end is not None else None,
         level=join_levels(own),
+        chained=end is not None and end.chained,
         status=end.baseline_status if end is not None else None,
     )
+
+
+def _find_strongest(run: Run, peers: Sequence[PeerRow], case: str) -> str | None:
+    """The peer in the headline that takes the least time."""
+    headline = run.headline(case)
+    there = {arm.variant for arm in headline.arms} if headline is not None else set()
+    found = [(peer.ratio.estimate, peer.name) for peer in peers if peer.ratio and f"peer-{peer.name}" in there]
+    return min(found)[1] if found else None
 
 
 def _find_end(run: Run, verdicts: Mapping[Key, Verdict], case: str, part: str | None = None) -> str | None:
@@ -147,7 +159,7 @@ def _judge_end(verdicts: Mapping[Key, Verdict], case: str, variant: str | None) 
     if verdict.status is Status.BASELINE:
         one = Interval(estimate=1.0, low=1.0, high=1.0)
         return msgspec.structs.replace(verdict, over_baseline=one, baseline_status=Status.BASELINE)
-    return verdict if verdict.over_baseline is not None else None
+    return verdict if verdict.over_baseline is not None or verdict.at_least is not None else None
 
 
 def _peer_rows(told: Told, case: str) -> tuple[PeerRow, ...]:

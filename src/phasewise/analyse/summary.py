@@ -138,6 +138,9 @@ def _stack(case: CaseResult) -> dict[str, Any]:
     return {
         "variant": case.stack,
         "speedup": _interval(case.stack_speedup),
+        "chained": case.stack_chained,
+        "at_least": case.stack_at_least,
+        "strongest_peer": case.strongest_peer,
         "status": case.stack_status.value if case.stack_status is not None else None,
         "reason": case.stack_reason.value,
         "level": case.stack_level.value,
@@ -149,6 +152,7 @@ def _part(part: PartResult) -> dict[str, Any]:
         "part": part.part,
         "variant": part.variant,
         "speedup": _interval(part.speedup),
+        "chained": part.chained,
         "status": part.status.value if part.status is not None else None,
         "level": part.level.value,
     }

@@ -20,7 +20,7 @@ from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Failure, Reason, Status, Verdict
 from phasewise.run import Run
 from phasewise.stats import UNMEASURED_FLOOR, Chances, Conditions, Decision, RatioEstimate, decide_status, p_value
-from phasewise.stats.verdict import MOST_DROPPED
+from phasewise.stats.verdict import LEAST_OF_ONE_SET, MOST_DROPPED
 
 # comparisons that make a claim: a control makes none
 CLAIMING = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY, Kind.PEER)
@@ -215,13 +215,20 @@ def _add_over_baseline(verdict: Verdict, over: OverBaseline, adjusted: Chances |
     `adjusted`: None for a ratio that was judged as the one over the parent; it keeps its word.
     """
     status, reason = verdict.status, verdict.reason
-    if adjusted is not None:
+    ratio = over.comparison.ratio
+    interval = to_interval(ratio)
+    is_bound = interval is None and ratio.estimate > 1.0 and ratio.nearest > math.log(LEAST_OF_ONE_SET)
+    if is_bound:
+        status, reason = Status.FASTER, Reason.NONE
+    elif adjusted is not None:
         decision = _decide(over.comparison, adjusted)
         status, reason = Status(decision.status), Reason(decision.reason)
     return msgspec.structs.replace(
         verdict,
         numbers=verdict.numbers | {"baseline_floor": _bar(over.comparison)},
-        over_baseline=to_interval(over.comparison.ratio),
+        over_baseline=interval,
+        # of what one set shows a factor may be its processes' doing
+        at_least=math.exp(ratio.nearest) / LEAST_OF_ONE_SET if is_bound else None,
         chained=over.chained,
         baseline_status=status,
         baseline_reason=reason,

@@ -229,6 +229,8 @@ class PartResult(Record, frozen=True, kw_only=True):
     # over the baseline
     speedup: Interval | None
     level: Level
+    # whether the speed-up is a product of ratios
+    chained: bool = False
     # what may be claimed of it
     status: Status | None = None
 
@@ -245,6 +247,9 @@ class CaseResult(Record, frozen=True, kw_only=True):
     rows: tuple[Row, ...]
     stack: str | None
     stack_speedup: Interval | None
+    # whether it is a product of ratios; and what it is at least, where it has no interval
+    stack_chained: bool = False
+    stack_at_least: float | None = None
     stack_level: Level
     # what the A/A floor of this case allows to claim of the speed-up; None where there is none
     stack_status: Status | None = None
@@ -254,6 +259,8 @@ class CaseResult(Record, frozen=True, kw_only=True):
     # where the baseline was timed instead of at this shape, the smallest first
     smaller: tuple[SmallerShape, ...] = ()
     peers: tuple[PeerRow, ...] = ()
+    # the fastest of the peers in the headline; None where it has none
+    strongest_peer: str | None = None
     parts: tuple[PartResult, ...] = ()
 
 

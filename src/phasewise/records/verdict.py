@@ -116,6 +116,8 @@ class Verdict(Record, frozen=True, kw_only=True):
     # the same over the baseline; `chained` when it is a product of ratios
     over_baseline: Interval | None = None
     chained: bool = False
+    # what the speed-up over the baseline is at least, where too few blocks were timed for an interval
+    at_least: float | None = None
     # what may be claimed of it, decided as `status` is
     baseline_status: Status | None = None
     baseline_reason: Reason = Reason.NONE

@@ -9,8 +9,8 @@ from phasewise.model.layout import Layout
 from phasewise.records.analyse import Analysis
 from phasewise.records.errors import RecordError
 from phasewise.records.plan import RunPlan
+from phasewise.report import claims
 from phasewise.report import format as show
-from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, columns
 from phasewise.report.rows import row_of
 from phasewise.report.sections.common import level_cell, nothing
@@ -82,8 +82,8 @@ def _row(root: Path, workload: str, run: str, plan: RunPlan | None, analysis: An
         Span(name, href=f"{workload}/{run}/index") if there else name,
         plan.summary if plan else show.NOTHING,
         plan.device if plan else run.partition("-")[2],
-        show.ratio(speedup.estimate if speedup else None),
-        show.only_bounds(speedup) + sentences.mark(case.stack_status if case else None),
+        show.ratio(speedup.estimate) if speedup else claims.speedup(None, case.stack_at_least if case else None),
+        show.only_bounds(speedup) + (claims.mark(case.stack_status, chained=case.stack_chained) if case else ""),
         show.time_interval(row.time_s if row else None),
         show.percent(row.floor_fraction if row else None),
         level_cell(case.stack_level) if case else show.NOTHING,

@@ -12,15 +12,26 @@ from phasewise.model.stack import BASELINE
 from phasewise.records.base import Interval
 from phasewise.records.errors import RecordError, UserError
 from phasewise.records.plan import RunPlan
+from phasewise.report import claims
 from phasewise.report import format as show
-from phasewise.report import sentences
 from phasewise.report.markdown import escape
 from phasewise.store import read_if_there, write_bytes
 
 # marks a row whose records are of other files than today's
 STALE = "†"
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
-TITLES = ("Workload", "Device", "Case", "Baseline step", "Now", "Speed-up", "Floor of a claim", "Phases kept", "Report")
+TITLES = (
+    "Workload",
+    "Device",
+    "Case",
+    "Baseline step",
+    "Now",
+    "Speed-up",
+    "Strongest peer",
+    "Floor of a claim",
+    "Phases kept",
+    "Report",
+)
 
 
 def make_table(root: Path) -> str:
@@ -39,7 +50,7 @@ def make_table(root: Path) -> str:
             rows.append((*told, link if is_fresh else f"{link} {STALE}"))
     if not rows:
         return "No full-size run is on record yet."
-    lines = [f"| {' | '.join(TITLES)} |", "|---|---|---|---:|---:|---:|---:|---:|---|"]
+    lines = [f"| {' | '.join(TITLES)} |", "|---|---|---|---:|---:|---:|---|---:|---:|---|"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     if marked:
         lines += [
@@ -56,7 +67,7 @@ def _list_fresh(root: Path, workload: str, run: str) -> frozenset[str] | None:
 
 
 def _numbers(case: dict[str, Any]) -> tuple[str, ...]:
-    """Baseline time, time now, speed-up, floor, and how many of the phases were kept."""
+    """Baseline time, time now, speed-up, time of the strongest peer over ours, floor, and how many of the phases were kept."""
     stack = case.get("stack") or {}
     phases = case.get("phases") or []
     row = next((one for one in phases if one["variant"] == stack.get("variant")), None) or case.get("baseline") or {}
@@ -65,10 +76,17 @@ def _numbers(case: dict[str, Any]) -> tuple[str, ...]:
     return (
         show.time_interval(_time(case.get("baseline"))),
         show.time_interval(_time(row)),
-        show.ratio_interval(_interval(stack.get("speedup"))) + sentences.mark(stack.get("status")),
+        claims.speedup(_interval(stack.get("speedup")), stack.get("at_least"))
+        + claims.mark(stack.get("status"), chained=stack.get("chained", False)),
+        _tell_peer(case, stack.get("strongest_peer")),
         show.percent(aa.get("floor")),
         f"{kept} of {len(phases)}",
     )
+
+
+def _tell_peer(case: dict[str, Any], name: str | None) -> str:
+    peer = next((one for one in case.get("peers") or [] if one["name"] == name), None)
+    return show.NOTHING if peer is None else f"{escape(peer['name'])}: {show.ratio_interval(_interval(peer['ratio']))}"
 
 
 def _interval(plain: dict[str, Any] | None) -> Interval | None:

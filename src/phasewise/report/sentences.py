@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phasewise.records.analyse import (
-    CaseResult,
     Finding,
     PartResult,
     PeerRow,
-    Row,
     Score,
     TargetResult,
 )
@@ -237,51 +235,3 @@ def peer(row: PeerRow) -> str:
     if row.verdict.status is Status.SAME:
         return f"Neither is faster: {_times(row.ratio)}."
     return f"The two can't be told apart: {_times(row.ratio)}."
-
-
-def headline(row: Row | None, speedup: Interval | None, item: str) -> str:
-    """What the whole run comes to, after its number."""
-    if row is None or speedup is None:
-        return "No speed-up over the baseline is on record"
-    parts = [f"as fast as the baseline {show.only_bounds(speedup)}"]
-    if row.time_s is not None:
-        parts.append(f"one step takes {show.time_interval(row.time_s)}")
-    if row.host_bound and row.busy_s is not None:
-        parts.append(f"host-bound: the GPU is busy for {show.time(row.busy_s)} of it")
-    if row.items_per_s is not None:
-        parts.append(show.rate(row.items_per_s, f"{item}/s"))
-    if row.floor_fraction is not None:
-        parts.append(f"{show.percent(row.floor_fraction)} of the best possible at the measured peaks")
-    return ", ".join(parts)
-
-
-def headline_tone(case: CaseResult) -> Tone:
-    """Good or bad only where the number is a claim."""
-    if case.stack_speedup is None:
-        return ""
-    claims: dict[Status | None, Tone] = {Status.FASTER: "good", Status.SLOWER: "bad"}
-    return claims.get(case.stack_status, "warn")
-
-
-def no_claim(case: CaseResult) -> str:
-    """Why the number of the headline is no gain; nothing where it is one, or its opposite."""
-    if case.stack_speedup is None or case.stack_status in (Status.FASTER, Status.SLOWER, Status.BASELINE):
-        return ""
-    if case.stack_status is Status.SAME:
-        return f"Not a gain: {REASONS[case.stack_reason]}."
-    if case.stack_status is None:
-        return "Not a claim: the analysis on record did not hold it against the A/A control."
-    why = REASONS[case.stack_reason]
-    if case.stack_reason is Reason.BELOW_FLOOR:
-        end = next((row for row in case.rows if row.variant == case.stack), None)
-        limit = end.verdict.numbers.get("baseline_floor") if end is not None else None
-        if case.control is None and case.baseline_control is None:
-            why = "without an A/A control only a difference of over 10\u00a0% is one"
-        elif limit is not None:
-            why = f"A/A controls as noisy as it differ by up to {show.percent(limit)}"
-    return f"Not a claim: {why}."
-
-
-def mark(status: str | None) -> str:
-    """What follows a speed-up in a table where it is no claim."""
-    return " (not a claim)" if status == Status.INCONCLUSIVE else ""

@@ -81,11 +81,10 @@ def draw_waterfall(case: CaseResult, name: str) -> Figure | None:
     values = []
     for index, (row, one) in enumerate(zip(timed, times, strict=True)):
         before = times[index - 1].estimate / scale if index else floor
-        speedup = "" if row.verdict.over_baseline is None else f" · {show.ratio(row.verdict.over_baseline.estimate)}"
         values.append(
             {
                 "name": row.variant, "from": before, "to": one.estimate / scale, "low": one.low / scale,
-                "high": one.high / scale, "right": max(before, one.high / scale), "label": f"{show.time(one.estimate)}{speedup}",
+                "high": one.high / scale, "right": max(before, one.high / scale), "label": f"{show.time(one.estimate)}{_tell_ratio(row)}",
                 "kind": "baseline" if not index else "less time" if one.estimate / scale <= before else "more time",
             }
         )  # fmt: skip
@@ -109,6 +108,14 @@ def draw_waterfall(case: CaseResult, name: str) -> Figure | None:
     return theme.finish(
         chart, name, "Waterfall: the time of one step from the baseline to the end of the stack", f"Step times: {told}."
     )
+
+
+def _tell_ratio(row: Row) -> str:
+    """The ratio beside a bar as it was measured: over the baseline, else over the bar before."""
+    over, parent = row.verdict.over_baseline, row.verdict.over_parent
+    if over is not None:
+        return f" · {show.ratio(over.estimate)}{' (chained)' if row.verdict.chained else ''}"
+    return "" if parent is None else f" · {show.ratio(parent.estimate)} over the one before"
 
 
 def _chain(case: CaseResult) -> tuple[Row, ...]:

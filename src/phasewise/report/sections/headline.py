@@ -6,8 +6,8 @@ from phasewise.model.freshness import Standing, judge_run
 from phasewise.model.workload import DEFAULT_TIERS
 from phasewise.records.analyse import CaseResult
 from phasewise.records.verdict import Level
+from phasewise.report import claims
 from phasewise.report import format as show
-from phasewise.report import sentences
 from phasewise.report.blocks import Alarms, Block, Lead, Paragraph, Section, Span, Table, code, columns
 from phasewise.report.holes import list_holes
 from phasewise.report.rows import row_of
@@ -41,18 +41,19 @@ def render_headline(run: Run) -> Section:
 def _lead(case: CaseResult) -> Lead:
     row = row_of(case, case.stack)
     speedup = case.stack_speedup
-    value = show.ratio(speedup.estimate) if speedup else show.NOTHING
-    chained = " The ratio is chained from ratios of neighbours." if row is not None and row.verdict.chained else ""
-    claim = sentences.no_claim(case)
+    bound = f"≥ {show.ratio(case.stack_at_least)}" if case.stack_at_least else show.NOTHING
+    value = show.ratio(speedup.estimate) if speedup else bound
+    chained = " The ratio is chained from ratios of neighbours." if case.stack_chained else ""
+    claim = claims.no_claim(case)
     text = (
-        f"{sentences.headline(row, speedup, case.item)}: case ",
+        f"{claims.headline(case, row)}: case ",
         code(case.case),
         ", variant ",
         code(case.stack) if case.stack else "none",
-        f".{chained}",
+        f".{chained}{claims.strongest(case)}",
         f" {claim}" if claim else "",
     )
-    return Lead(value, text, sentences.headline_tone(case))
+    return Lead(value, text, claims.headline_tone(case))
 
 
 def wide_tolerance(run: Run, variant: str | None) -> str:
@@ -75,7 +76,8 @@ def _cases(run: Run) -> Table:
             (
                 code(case.case),
                 phase_link(run, case.stack),
-                show.ratio_interval(case.stack_speedup) + sentences.mark(case.stack_status),
+                claims.speedup(case.stack_speedup, case.stack_at_least)
+                + claims.mark(case.stack_status, chained=case.stack_chained),
                 show.time_interval(row.time_s if row else None),
                 show.rate(row.items_per_s if row else None, f"{case.item}/s"),
                 show.percent(row.floor_fraction if row else None),
@@ -92,7 +94,7 @@ def _parts(run: Run) -> Table:
             part.part,
             code(case.case),
             phase_link(run, part.variant),
-            show.ratio_interval(part.speedup) + sentences.mark(part.status),
+            claims.speedup(part.speedup) + claims.mark(part.status, chained=part.chained),
             level_cell(part.level),
         )
         for case in run.results
