@@ -51,7 +51,7 @@ class BentEager:
         exported = capture(Flat(self.module, ("input",)), [(self.x,)])
         exported.state_dict["module.weight"].data[1, 2] += self.bend
         torch_export.write(exported, Names(("x",), ("output",), ("float32", "float32")), Path(folder))
-        (Path(folder) / "infer.py").write_bytes((ROOT / "src/phasewise/export/scripts/infer_torch.py").read_bytes())
+        (Path(folder) / "infer.py").write_bytes((ROOT / "src/phasewise/export/scripts/infer.py").read_bytes())
         return [Written(model=torch_export.FILE)]
 
 
@@ -94,7 +94,7 @@ def test_an_export_is_loaded_where_nothing_of_the_workload_is_and_its_operators_
 
 
 def test_files_that_the_script_refuses_are_a_failure_with_its_sentence(tmp_path: Path) -> None:
-    (tmp_path / "infer.py").write_bytes((ROOT / "src/phasewise/export/scripts/infer_torch.py").read_bytes())
+    (tmp_path / "infer.py").write_bytes((ROOT / "src/phasewise/export/scripts/infer.py").read_bytes())
     case = ExportedCase(plan=make_plan("mlp"), name="mlp", root=tmp_path, scratch=tmp_path, about=ABOUT, eager=None)
     clean = ArmProcesses(launch_clean(case, tmp_path))
     with contextlib.closing(clean), pytest.raises(ProcessFailed) as died:
@@ -108,7 +108,7 @@ def test_a_program_with_pickled_examples_is_refused_by_the_script(tmp_path: Path
 
     exported = capture(Flat(torch.nn.Linear(4, 2), ("input",)), [(torch.rand(3, 4),)])
     torch.export.save(exported, tmp_path / "model.pt2")
-    (tmp_path / "infer.py").write_bytes((ROOT / "src/phasewise/export/scripts/infer_torch.py").read_bytes())
+    (tmp_path / "infer.py").write_bytes((ROOT / "src/phasewise/export/scripts/infer.py").read_bytes())
     write_manifest(
         tmp_path,
         {**msgspec.to_builtins(ABOUT), "target": "torch-export", "model": "model.pt2", "operators": [], "imports": []},

@@ -126,7 +126,7 @@ def _write(bench: ModuleBench, format: str, folder: Path) -> Written:
     inputs, results = bench.inputs[0], bench.results[0]
     dtypes = tuple(dtype_name(tensor.dtype) for tensor in (*inputs.values(), *results.values()))
     exporter.write(exported, Names(tuple(inputs), tuple(results), dtypes), folder)
-    shutil.copyfile(Path(__file__).parent / "scripts" / exporter.SCRIPT, folder / "infer.py")
+    shutil.copyfile(Path(__file__).parent / "scripts" / "infer.py", folder / "infer.py")
     foreign = foreign_operators(exported)
     # whoever loads a graph with custom operators has to import what registers them
     registering = (bench.made_from.functions.module.__name__,) if foreign else ()

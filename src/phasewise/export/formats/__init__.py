@@ -4,7 +4,8 @@
 - `write(exported, names, folder)`: write an `ExportedProgram` of positional tensors into the empty `folder`; `names`
   says what its inputs and outputs are called. Raises Unsupported with one sentence where the form can't hold the program.
 - `FILE`: the model's file. `IMPORTS`: modules that its runtime needs besides.
-- `SCRIPT`: the file of `phasewise.export.scripts` that loads and runs it; the reload uses the copy beside the export.
+
+`phasewise/export/scripts/infer.py` loads and runs it; the reload uses the copy beside the export.
 
 A form more is one file and one line here.
 """

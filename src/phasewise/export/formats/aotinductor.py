@@ -19,7 +19,6 @@ from torch.export import ExportedProgram
 from phasewise.export.formats.names import Names
 
 IMPORTS: tuple[str, ...] = ()
-SCRIPT = "infer_torch.py"
 FILE = "model.aoti.pt2"
 # what is asked where the named compiler won't do: the system's own may stand behind another on the PATH
 OTHERS = ("g++", "/usr/bin/g++")

@@ -13,7 +13,6 @@ from phasewise.export.formats.names import Names
 from phasewise.model.workload import Unsupported
 
 IMPORTS: tuple[str, ...] = ()
-SCRIPT = "infer_onnx.py"
 FILE = "model.onnx"
 # a protobuf message ends at 2 GiB; larger weights go to a file of their own
 INLINE_BYTES = 1 << 30

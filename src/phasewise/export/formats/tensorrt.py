@@ -17,7 +17,6 @@ from torch.export import ExportedProgram
 from phasewise.export.formats.names import Names
 
 IMPORTS = ("torch_tensorrt",)
-SCRIPT = "infer_torch.py"
 FILE = "model.trt.pt2"
 
 

@@ -16,7 +16,6 @@ from phasewise.export.formats.names import Names
 from phasewise.model.workload import Unsupported
 
 IMPORTS: tuple[str, ...] = ()
-SCRIPT = "infer_torch.py"
 FILE = "model.pt2"
 
 

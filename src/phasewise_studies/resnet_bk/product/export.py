@@ -97,7 +97,7 @@ def _write(
         exporter.write(program, Names(tuple(first), tuple(wanted[0]), dtypes), folder)
     except Unsupported as error:
         return Exported(name=folder.name, error=None, reason=str(error))
-    shutil.copyfile(Path(str(scripts.__file__)).with_name(exporter.SCRIPT), folder / "infer.py")
+    shutil.copyfile(Path(str(scripts.__file__)).with_name("infer.py"), folder / "infer.py")
     fields = {
         "target": target, "model": exporter.FILE, "imports": list(exporter.IMPORTS), "device": "cpu",
         "matmul_precision": torch.get_float32_matmul_precision(), "inputs": inputs, "outputs": outputs,

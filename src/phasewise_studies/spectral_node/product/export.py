@@ -121,7 +121,7 @@ def _write(module: Spectrum, target: object, folder: Path, points: Tensor) -> Te
         target.write(exported, Names((INPUT,), (OUTPUT,), ("float32", "float32")), folder)
     except Unsupported as error:
         raise UserError(f"{folder.name}: {error}; give the other forms by --form") from error
-    shutil.copyfile(Path(scripts.__file__).parent / target.SCRIPT, folder / "infer.py")
+    shutil.copyfile(Path(scripts.__file__).parent / "infer.py", folder / "infer.py")
     np.savez(folder / "example.npz", **{INPUT: points.numpy()})
     if target is onnx:
         import onnxruntime
