@@ -78,13 +78,13 @@ def _numbers(case: dict[str, Any]) -> tuple[str, ...]:
         show.time_interval(_time(row)),
         claims.speedup(_interval(stack.get("speedup")), stack.get("at_least"))
         + claims.mark(stack.get("status"), chained=stack.get("chained", False)),
-        _tell_peer(case, stack.get("strongest_peer")),
+        _render_peer(case, stack.get("strongest_peer")),
         show.percent(aa.get("floor")),
         f"{kept} of {len(phases)}",
     )
 
 
-def _tell_peer(case: dict[str, Any], name: str | None) -> str:
+def _render_peer(case: dict[str, Any], name: str | None) -> str:
     peer = next((one for one in case.get("peers") or [] if one["name"] == name), None)
     return show.NOTHING if peer is None else f"{escape(peer['name'])}: {show.ratio_interval(_interval(peer['ratio']))}"
 

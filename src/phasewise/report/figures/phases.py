@@ -84,7 +84,7 @@ def draw_waterfall(case: CaseResult, name: str) -> Figure | None:
         values.append(
             {
                 "name": row.variant, "from": before, "to": one.estimate / scale, "low": one.low / scale,
-                "high": one.high / scale, "right": max(before, one.high / scale), "label": f"{show.time(one.estimate)}{_tell_ratio(row)}",
+                "high": one.high / scale, "right": max(before, one.high / scale), "label": f"{show.time(one.estimate)}{_render_ratio(row)}",
                 "kind": "baseline" if not index else "less time" if one.estimate / scale <= before else "more time",
             }
         )  # fmt: skip
@@ -110,7 +110,7 @@ def draw_waterfall(case: CaseResult, name: str) -> Figure | None:
     )
 
 
-def _tell_ratio(row: Row) -> str:
+def _render_ratio(row: Row) -> str:
     """The ratio beside a bar as it was measured: over the baseline, else over the bar before."""
     over, parent = row.verdict.over_baseline, row.verdict.over_parent
     if over is not None:
