@@ -8,11 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
 from phasewise.cli import commands
+from phasewise.export.variant import export_case
+from phasewise.model.discover import load_workload
+from phasewise.records.export import ExportStatus
 from phasewise.records.finding import FindingId
+from phasewise.records.plan import Allowance
+from phasewise.records.validate import Outcome
+from phasewise.validate.case import validate_case
+from plans import make_baseline, make_plan
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -72,19 +80,53 @@ def test_the_environment_file_and_the_extras_name_what_was_asked_for(repository)
     assert wanted <= locked
 
 
-def test_the_tutorials_workload_loads_and_plans(repository, tmp_path):
+def write_workload(repository, page, path):
+    """The workload of that page, as a file."""
+    text = (repository / "docs" / page).read_text()
+    path.write_text(text.split("<!-- workload -->")[1].split("```python\n")[1].split("```")[0])
+    return path
+
+
+@pytest.mark.parametrize(("page", "lines"), [("tutorial.md", 40), ("model.md", 50)])
+def test_the_workload_of_a_page_loads_and_plans(repository, tmp_path, page, lines):
     from phasewise.model.check import check_workload
 
-    text = (repository / "docs/tutorial.md").read_text()
-    code = text.split("<!-- workload -->")[1].split("```python\n")[1].split("```")[0]
-    path = tmp_path / "from_tutorial.py"
-    path.write_text(code)
-    spec = importlib.util.spec_from_file_location("from_tutorial", path)
+    path = write_workload(repository, page, tmp_path / f"from_{page.removesuffix('.md')}.py")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules["from_tutorial"] = module
+    sys.modules[path.stem] = module
     spec.loader.exec_module(module)
-    check_workload(module.workload, "from_tutorial", program=path, checks=path)
-    assert len([line for line in code.splitlines() if line.strip()]) <= 40
+    check_workload(module.workload, path.stem, program=path, checks=path)
+    assert len([line for line in path.read_text().splitlines() if line.strip()]) <= lines
+
+
+def export(plan, root):
+    """How the export to each format ended."""
+    results, _ = export_case(plan, plan.cases[0], root, root / "exports")
+    return [one.status for one in results]
+
+
+@pytest.mark.slow
+def test_the_model_of_its_page_passes_its_gate_in_both_dtypes_and_is_exported(repository, tmp_path):
+    pytest.importorskip("transformers")
+    write_workload(repository, "model.md", tmp_path / "encoder.py")
+    baseline = make_baseline("encoder.py", tmp_path)
+    own = validate_case(baseline, "encode", tmp_path)
+    assert own.outcome is Outcome.PASS, own.message
+    (phase,) = (phase for phase in load_workload("encoder.py", tmp_path).phases if phase.tolerance is not None)
+    switches = {"batched": True, "dtype": "bfloat16"}
+    plan = make_plan("encoder.py", tmp_path, switches=switches, exporters=("torch-export", "onnx"))
+    strict = validate_case(plan, "encode", tmp_path, baseline=own)
+    assert strict.outcome is Outcome.FAIL and "the weights may differ" not in strict.message
+    allowed = phase.tolerance
+    wide = Allowance(rtol=allowed.rtol, atol=allowed.atol, times_baseline=allowed.times_baseline, why=allowed.why)
+    plan = msgspec.structs.replace(plan, allowance=wide)
+    found = validate_case(plan, "encode", tmp_path, baseline=own)
+    assert found.outcome is Outcome.PASS, found.message
+    # the runtime has no bfloat16 on a CPU
+    assert export(plan, tmp_path) == [ExportStatus.OK, ExportStatus.UNSUPPORTED]
+    single = make_plan("encoder.py", tmp_path, switches={"batched": True}, exporters=("torch-export", "onnx"))
+    assert export(single, tmp_path) == [ExportStatus.OK, ExportStatus.OK]
 
 
 def test_nothing_names_a_machine_or_a_session(repository):

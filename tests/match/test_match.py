@@ -129,7 +129,7 @@ def test_an_agent_is_told_one_line_about_a_candidate_that_is_kept_apart(
     done = CliRunner().invoke(commands, command, standalone_mode=False)
     told = json.loads(done.stdout)
     assert done.return_value == told["exit_code"] == int(ExitCode.CRASH) and told["isolated"]
-    assert told["summaries"][0]["place"] == "sums.py:133" and "no such sum" not in done.output
+    assert told["summaries"][0]["place"] == "sums.py:129" and "no such sum" not in done.output
     with pytest.raises(UserError, match="leave out one or the other"):
         CliRunner().invoke(commands, [*command, "--json", "-"], standalone_mode=False, catch_exceptions=False)
 

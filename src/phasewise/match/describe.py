@@ -20,11 +20,22 @@ def describe_match(found: Match) -> str:
     """The verdict at the module's own shape, and a line for each other."""
     first, *others = found.judgements
     lines = [*describe_judgement(first), *(_describe_other(one) for one in others)]
-    lines.append(
-        f"  where   {found.device}{', isolated by ' + found.isolated if found.isolated else ''}, {found.seconds:.0f} s"
-    )
+    lines.append(f"  where   {describe_place(found)}")
     lines.append(f"  next    {found.next_step}")
     return "\n".join(lines)
+
+
+def describe_place(found: Match) -> str:
+    """Where it was judged, at what cost."""
+    gate = found.judgements[0].gate
+    peak = None if gate is None else gate.peak_memory_bytes
+    parts = [
+        found.device,
+        f"isolated by {found.isolated}" if found.isolated else "",
+        "" if peak is None else f"peak memory {peak / 2**30:.3g} GiB in its gate",
+        f"{found.seconds:.0f} s",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def describe_judgement(found: Judgement) -> list[str]:
