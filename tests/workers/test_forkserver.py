@@ -156,7 +156,7 @@ def test_a_worker_ends_with_the_process_that_asked_for_it(server, helpers, tmp_p
     code = (
         "import sys\nfrom pathlib import Path\nfrom phasewise.workers.process import Process\n"
         "process = Process(environment={}, folder=Path.cwd())\n"
-        f"process.send('call', target='{helpers}:sleep', payload=None, memory_bytes=None)\n"
+        f"process.send('call', function='{helpers}:sleep', payload=None, memory_bytes=None)\n"
         "print(process.pid, flush=True)\nsys.stdin.read()\n"
     )
     client = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path)
@@ -171,7 +171,7 @@ def test_a_worker_ends_with_the_process_that_asked_for_it(server, helpers, tmp_p
 def test_workers_end_with_the_server(helpers, tmp_path):
     with serve() as server:
         process = Process(environment={}, folder=tmp_path)
-        process.send("call", target=f"{helpers}:sleep", payload=None, memory_bytes=None)
+        process.send("call", function=f"{helpers}:sleep", payload=None, memory_bytes=None)
         os.kill(server.pid, signal.SIGKILL)
         failure = process.describe_death(10.0)
         assert failure is not None and failure.reason is Reason.KILLED
@@ -192,7 +192,7 @@ def test_two_clients_at_once_have_a_worker_each(server, helpers, tmp_path):
     both = [Process(environment={}, folder=tmp_path) for _ in range(2)]
     assert len({process.pid for process in both}) == 2
     both[0].kill()
-    both[1].send("call", target=f"{helpers}:tell", payload=None, memory_bytes=None)
+    both[1].send("call", function=f"{helpers}:tell", payload=None, memory_bytes=None)
     assert both[1].channel.receive(60.0)["answer"]["parent"] == server.pid
     both[1].close()
 
