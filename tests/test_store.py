@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,20 @@ def test_a_write_that_is_interrupted_leaves_the_old_record(tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         store.write_bytes(b"new", path)
     assert store.read(path, Prepared) == RECORD
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+def test_a_record_is_for_whom_the_umask_says(mask, mode, tmp_path):
+    before = os.umask(mask)
+    try:
+        store.write_bytes(b"{}", tmp_path / "new.json")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new.json").stat().st_mode) == mode
+    assert [path.name for path in tmp_path.iterdir()] == ["new.json"]
+
+
+def test_a_record_of_too_many_levels_is_one_sentence(tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 200_000 + "]" * 200_000)
+    with pytest.raises(RecordError, match=r"deep\.json: not a whole JSON record"):
+        store.read(tmp_path / "deep.json", Prepared)

@@ -96,7 +96,8 @@ class Graph:
         return found
 
     def _files(self, run: Run, needs: Iterable[Need]) -> list[str]:
-        return [self.layout.relative(run.path(kind, subject)) for kind, subject in needs]
+        # thousands of them: the paths are ours, below the top folder, and there is nothing to resolve
+        return [run.path(kind, subject).relative_to(self.layout.root).as_posix() for kind, subject in needs]
 
 
 def _hold_plans(planned: PlannedRun, layout: Layout) -> Run:

@@ -272,13 +272,17 @@ class VariantRecords:
 
     def parent(self, case: str) -> str | None:
         """What the plan compares it with in `case`."""
-        planned = self.planned(case)
-        return self.run.rows[self.name].parent if planned is None else planned.parent
+        planned, row = self.planned(case), self.run.rows.get(self.name)
+        return planned.parent if planned is not None else row.parent if row is not None else None
 
     def ancestors(self, case: str) -> tuple[str, ...]:
-        """Nearest first."""
-        planned = self.planned(case)
-        return self.run.rows[self.name].ancestors if planned is None else planned.ancestors
+        """All of them, nearest first; a plan names the nearest only."""
+        found: list[str] = []
+        name = self.parent(case)
+        while name is not None and name not in found:
+            found.append(name)
+            name = self.run[name].parent(case)
+        return tuple(found)
 
     @property
     def is_here(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,7 +53,9 @@ def write_bytes(content: bytes, path: Path) -> None:
     """Write `content` to a temporary file in the same folder, flush it to disk, then rename it to `path`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        name = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        # readable for whom the umask says, as any other file
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise RecordError(f"{path}: cannot be written ({error.strerror}); free space or make it writable") from error
     try:
@@ -61,10 +63,9 @@ def write_bytes(content: bytes, path: Path) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        name.replace(path)
     except OSError as error:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise RecordError(f"{path}: cannot be written ({error.strerror}); free space or make it writable") from error
 
 

@@ -156,3 +156,12 @@ def test_init_into_a_file_is_one_sentence(tmp_path):
     done = call(tmp_path, "init", "there")
     assert done.returncode == 2 and "nothing can be written there" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_asserts_and_docstrings_stay_where_the_environment_says_otherwise(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-OO", "-c", "import sys; sys.argv = ['phasewise', 'report']; from phasewise.cli import main; main()"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "PYTHONOPTIMIZE": "2"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "reports/index.html").is_file()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from phasewise import Case, Needs, Peer, Phase, Shape, Workload
-from phasewise.model.stack import stack_variants
+from phasewise.model.stack import BASELINE, MOST_ANCESTORS, stack_variants
 from phasewise.records.machine import Machine
 
 CPU = Machine(device="cpu", kind="cpu", name="cpu", cores=2)
@@ -91,3 +91,11 @@ def test_peers_stand_beside_the_top_of_the_stack():
 
 def test_a_workload_without_phases_has_its_baseline_alone():
     assert list(stack(workload())) == ["00-baseline"]
+
+
+def test_plans_grow_with_a_chain_and_not_with_its_square():
+    found = stack(workload(*(Phase(f"p{level}", {"a": level}) for level in range(1, 301))))
+    last = found["300-p300"].places["one"].ancestors
+    assert last[:2] == ("299-p299", "298-p298") and last[-1] == BASELINE
+    assert len(set(last)) == MOST_ANCESTORS == max(len(one.places["one"].ancestors) for one in found.values())
+    assert found["03-p3"].places["one"].ancestors == ("02-p2", "01-p1", BASELINE)

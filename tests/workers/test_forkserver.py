@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ import pytest
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.arm import ArmProcesses, launch_case
 from phasewise.workers.forked import Forked
-from phasewise.workers.forkserver import SERVER, start_fork_server
+from phasewise.workers.forkserver import PREFIX, SERVER, start_fork_server, sweep
 from phasewise.workers.isolated import run_isolated
 from phasewise.workers.process import Process
 from programs import plan_program, write_program
@@ -154,7 +156,7 @@ def test_a_worker_ends_with_the_process_that_asked_for_it(server, helpers, tmp_p
     code = (
         "import sys\nfrom pathlib import Path\nfrom phasewise.workers.process import Process\n"
         "process = Process(environment={}, folder=Path.cwd())\n"
-        f"process.send('call', target='{helpers}:sleep', payload=None, memory_bytes=None)\n"
+        f"process.send('call', function='{helpers}:sleep', payload=None, memory_bytes=None)\n"
         "print(process.pid, flush=True)\nsys.stdin.read()\n"
     )
     client = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path)
@@ -169,7 +171,7 @@ def test_a_worker_ends_with_the_process_that_asked_for_it(server, helpers, tmp_p
 def test_workers_end_with_the_server(helpers, tmp_path):
     with serve() as server:
         process = Process(environment={}, folder=tmp_path)
-        process.send("call", target=f"{helpers}:sleep", payload=None, memory_bytes=None)
+        process.send("call", function=f"{helpers}:sleep", payload=None, memory_bytes=None)
         os.kill(server.pid, signal.SIGKILL)
         failure = process.describe_death(10.0)
         assert failure is not None and failure.reason is Reason.KILLED
@@ -190,7 +192,7 @@ def test_two_clients_at_once_have_a_worker_each(server, helpers, tmp_path):
     both = [Process(environment={}, folder=tmp_path) for _ in range(2)]
     assert len({process.pid for process in both}) == 2
     both[0].kill()
-    both[1].send("call", target=f"{helpers}:tell", payload=None, memory_bytes=None)
+    both[1].send("call", function=f"{helpers}:tell", payload=None, memory_bytes=None)
     assert both[1].channel.receive(60.0)["answer"]["parent"] == server.pid
     both[1].close()
 
@@ -215,3 +217,39 @@ def is_alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_what_killed_servers_left_is_swept_and_what_is_heard_stays(tmp_path):
+    dead, alive, other = (tmp_path / f"{PREFIX}{name}" for name in ("dead", "alive", "other"))
+    for folder in (dead, alive, other):
+        folder.mkdir()
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as bound,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening,
+    ):
+        bound.bind(str(dead / "forkserver"))
+        listening.bind(str(alive / "forkserver"))
+        listening.listen()
+        sweep(tmp_path)
+        assert dead.exists(), "it may be about to listen"
+        for folder in (dead, alive, other):
+            os.utime(folder, (0, 0))
+        sweep(tmp_path)
+    assert not dead.exists() and alive.exists() and other.exists()
+
+
+def test_a_long_temporary_folder_is_no_address(tmp_path, monkeypatch):
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    monkeypatch.setenv(SERVER, "")
+    held = start_fork_server()
+    try:
+        path = Path(os.environ[SERVER])
+        assert path.exists() and len(str(path)) < 100
+    finally:
+        os.close(held)
+    until = time.monotonic() + 30
+    while path.parent.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not path.parent.exists()

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -43,9 +44,17 @@ def keep_bytecode() -> None:
     sys.dont_write_bytecode = False
 
 
+def keep_docstrings() -> NoReturn:
+    """Start again with asserts and docstrings: libraries that draw charts read theirs, and asserts are there to stop what is wrong."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONOPTIMIZE"}
+    os.execve(sys.executable, [sys.executable, "-m", "phasewise", *sys.argv[1:]], environment)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: errors that a user can cure are one sentence, exit code 2, without a traceback; a fault of ours is 70, with one."""
     keep_bytecode()
+    if arguments is None and sys.flags.optimize:
+        keep_docstrings()
     try:
         # click returns the code of an `Exit` here instead of raising it
         code = commands.main(args=arguments, standalone_mode=False)

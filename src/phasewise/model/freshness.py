@@ -128,11 +128,12 @@ def judge_run(run: RunPlan, root: Path) -> Standing:
                     *(None if one.loaded is None else list_changed(one.loaded) for one in stamps),
                 )
             )
-    changed = {
-        row.variant: _join(own[name] for name in (row.variant, *_list_ancestors(row, run, root)) if name in own)
-        for row in run.variants
-        if row.variant in own
-    }
+    # of all variants, those that a variant stands on before it
+    found: dict[str, tuple[str, ...] | None] = {}
+    for row in run.variants:
+        below = [found[name] for name in _list_ancestors(row, run, root) if name in found]
+        found[row.variant] = _join((own.get(row.variant, ()), *below))
+    changed = {name: files for name, files in found.items() if name in own}
     return Standing(changed=changed, commits=tuple(sorted(commits)))
 
 

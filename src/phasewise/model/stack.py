@@ -13,6 +13,8 @@ from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind
 
 BASELINE = "00-baseline"
+# that a plan names
+MOST_ANCESTORS = 24
 
 Values = dict[str, Scalar]
 
@@ -24,7 +26,7 @@ class Place:
     switches: Values
     # what it is compared with; None for the baseline
     parent: str | None
-    # nearest first
+    # nearest first, the baseline last
     ancestors: tuple[str, ...]
 
 
@@ -84,7 +86,7 @@ def stack_variants(workload: Workload, cases: tuple[str, ...], machine: Machine,
             below = _nearest(below, case, places, dropped, names)
             base = places[(below, case)]
             here[case] = Place(
-                switches=base.switches | dict(phase.sets), parent=below, ancestors=(below, *base.ancestors)
+                switches=base.switches | dict(phase.sets), parent=below, ancestors=_list_ancestors(below, base)
             )
         kept = phase.keep and phase.must is None
         variants.append(
@@ -152,7 +154,7 @@ def _ablate(
             only = root.switches | dict(phase.sets)
             if ablations in ("without", "both") and rest not in known:
                 found.setdefault((Kind.WITHOUT, phase.name), {})[case] = Place(
-                    switches=rest, parent=tops[case], ancestors=(tops[case], *top.ancestors)
+                    switches=rest, parent=tops[case], ancestors=_list_ancestors(tops[case], top)
                 )
             if ablations in ("only", "both") and only not in known:
                 found.setdefault((Kind.ONLY, phase.name), {})[case] = Place(
@@ -199,4 +201,11 @@ def _peers(
 
 
 def _place_beside(name: str, place: Place) -> Place:
-    return Place(switches=place.switches, parent=name, ancestors=(name, *place.ancestors))
+    return Place(switches=place.switches, parent=name, ancestors=_list_ancestors(name, place))
+
+
+def _list_ancestors(name: str, place: Place) -> tuple[str, ...]:
+    """Of what stands on the variant `name`: the nearest, and the baseline, so that plans grow with the phases and not with their square."""
+    return (
+        (name, *place.ancestors) if len(place.ancestors) < MOST_ANCESTORS else (name, *place.ancestors[:-2], BASELINE)
+    )

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 # where the server listens, for the processes of this run
 SERVER = "PHASEWISE_FORK_SERVER"
 # and behind this, the one that has imported the tools of a profile
 TOOLED = ".tooled"
+# of the folder of its sockets
+PREFIX = "phasewise-"
+# a server listens to its sockets by then
+SETTLED_S = 60.0
+# of a folder; the address of a socket has 107 in all
+MOST_CHARACTERS = 70
 
 
 def start_fork_server() -> int:
     """Start a server for the processes that this one starts from now on; returns the open file whose end is the server's."""
-    path = str(Path(tempfile.mkdtemp(prefix="phasewise-")) / "forkserver")
+    sweep(_choose_folder())
+    path = str(Path(tempfile.mkdtemp(prefix=PREFIX, dir=_choose_folder())) / "forkserver")
     until, held = os.pipe()
     with _listen(path) as plain, _listen(path + TOOLED) as tooled:
         listeners = plain.fileno(), tooled.fileno()
@@ -32,6 +42,35 @@ def start_fork_server() -> int:
     os.close(until)
     os.environ[SERVER] = path
     return held
+
+
+def _choose_folder() -> Path:
+    """The system's temporary folder, or the shortest that there is where a socket's address would be too long."""
+    folder = Path(tempfile.gettempdir())
+    return folder if len(str(folder)) <= MOST_CHARACTERS else Path("/tmp")
+
+
+def sweep(folder: Path) -> None:
+    """Remove what servers left that were killed: folders of ours with a socket that nobody listens to."""
+    for left in folder.glob(f"{PREFIX}*"):
+        about = left.lstat()
+        if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or time.time() - about.st_mtime < SETTLED_S:
+            continue
+        sockets = list(left.glob("forkserver*"))
+        if sockets and not any(map(_is_heard, sockets)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_heard(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        try:
+            client.connect(str(path))
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            # another kind of socket, or one that is gone already
+            return True
+    return True
 
 
 def _listen(path: str) -> socket.socket:
