@@ -25,6 +25,7 @@ from phasewise.records.measure import (
     ControlMeasurement,
     HeadlineMeasurement,
     Measurement,
+    SmallerMeasurement,
 )
 from phasewise.records.plan import (
     CapturePlan,
@@ -189,6 +190,11 @@ class Run:
     def headline(self, case: str) -> CaseMeasurement | None:
         """Baseline, end of the stack and peers in the same rounds of this machine, where they were timed."""
         return self._find_here(HeadlineMeasurement, case)
+
+    def smaller(self, case: str) -> tuple[SmallerMeasurement, ...]:
+        """A slow baseline beside the end of the stack at the shapes that it can run, on this machine."""
+        found = self.find(HeadlineMeasurement, case)
+        return found.smaller if found is not None and found.machine == self.machine.identity else ()
 
     def control(self, case: str) -> CaseMeasurement | None:
         """The end of the stack beside itself, on this machine."""

@@ -8,7 +8,16 @@ import msgspec
 import pytest
 from synthetic_run import Phase, Run, make_run, points
 
-from phasewise.records.measure import ScalePoint
+from phasewise.analyse import analyse_run
+from phasewise.records.measure import (
+    Arm,
+    CaseMeasurement,
+    HeadlineMeasurement,
+    Round,
+    Sample,
+    ScalePoint,
+    SmallerMeasurement,
+)
 from phasewise.records.prepare import CaseWork
 from phasewise.records.verdict import Level, Reason, Status
 
@@ -58,6 +67,36 @@ def test_no_ratio_is_made_of_it_however_linear_it_looks() -> None:
     assert not any(
         math.isfinite(value) and value > 1e3 for row in rows.values() for value in row.verdict.numbers.values()
     )
+
+
+def test_the_end_of_the_stack_is_compared_with_it_at_these_shapes_alone() -> None:
+    run = too_slow(points(1e-3, 1e-3))
+    arms = (Arm(arm="baseline", variant="00-baseline", items=200.0), Arm(arm="variant", variant="02-b", items=200.0))
+    rounds = tuple(
+        Round(
+            process_set=number // 4,
+            samples=(
+                Sample(arm="baseline", steps=1, wall_s=0.2 * (1 + 0.01 * (number % 3))),
+                Sample(arm="variant", steps=1, wall_s=0.005),
+            ),
+        )
+        for number in range(20)
+    )
+    beside = SmallerMeasurement(shape={"n": 200}, measured=CaseMeasurement(case="main", arms=arms, rounds=rounds))
+    records = run.records()
+    records.add(
+        HeadlineMeasurement(
+            workload="toy", run="full-h200", case="main", plans={}, machine=run.machine.identity, commit="abc",
+            measured=CaseMeasurement(case="main", arms=()), smaller=(beside,),
+        ),
+        "main",
+    )  # fmt: skip
+    (case,) = analyse_run(records)[0].cases
+    small, large = case.smaller
+    assert small.speedup is None and large.speedup is not None
+    assert large.speedup.low < 40.4 < large.speedup.high and large.speedup.high < 42.0
+    # which says nothing of the case's own shape
+    assert case.stack_speedup is None and case.rows[-1].verdict.over_baseline is None
 
 
 def test_the_best_possible_time_is_of_a_step_of_the_case_and_not_of_one_item() -> None:

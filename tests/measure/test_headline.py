@@ -72,6 +72,27 @@ def test_baseline_and_end_are_timed_in_the_same_rounds(tmp_path: Path, plans: di
     assert all(arm.outputs_held and not arm.step_s and not arm.fresh_caches for arm in arms.values())
 
 
+def test_a_slow_baseline_is_timed_beside_the_end_at_the_shapes_that_it_can_run(
+    tmp_path: Path, plans: dict[str, VariantPlan]
+) -> None:
+    write_program(tmp_path)
+    baseline = plans["00-baseline"]
+    shapes = tuple({**baseline.cases[0].shape, "n": n} for n in (2, 3, 4))
+    slow = msgspec.structs.replace(baseline, cases=(msgspec.structs.replace(baseline.cases[0], baseline_at=shapes),))
+    rest: dict[str, Any] = {"root": tmp_path, "machine": "m", "commit": "c", "progress": Silent()}
+    these = {**plans, "00-baseline": slow}
+    found = measure_headline(STACK, "only", these, green(these), {}, **rest)
+    assert decode(encode(found), HeadlineMeasurement, "here") == found
+    # at the shape of the case there is nothing to compare it with
+    assert not found.measured.rounds
+    assert [one.shape for one in found.smaller] == list(shapes)
+    for one in found.smaller:
+        assert {arm.arm: arm.items for arm in one.measured.arms} == {
+            name: float(one.shape["n"]) for name in ("baseline", "variant")
+        }
+        assert paired_log_ratios(one.measured, "baseline", "variant")
+
+
 def test_where_no_two_may_be_timed_that_is_on_record(tmp_path: Path, plans: dict[str, VariantPlan]) -> None:
     rest: dict[str, Any] = {"root": tmp_path, "machine": "m", "commit": "c", "progress": Silent()}
     found = measure_headline(STACK, "only", plans, {"00-baseline": gate("00-baseline")}, {}, **rest)

@@ -1,9 +1,13 @@
-"""The headline of a case: baseline, end of the stack and peers in the same rounds."""
+"""The headline of a case: baseline, end of the stack and peers in the same rounds.
+
+A baseline that is too slow for the shape of its case is timed beside the end of the stack at the smaller ones that it can run.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -15,8 +19,8 @@ from phasewise.measure.sampler import Pair
 from phasewise.model.headline import Cast
 from phasewise.model.ratios import find_arm
 from phasewise.model.refusals import find_refusal
-from phasewise.records.base import find_case
-from phasewise.records.measure import CaseMeasurement, HeadlineMeasurement, Measurement
+from phasewise.records.base import Scalar, find_case
+from phasewise.records.measure import CaseMeasurement, HeadlineMeasurement, Measurement, SmallerMeasurement
 from phasewise.records.plan import Budget, VariantPlan
 from phasewise.records.verdict import Failure, Reason
 from phasewise.stats import StopRules
@@ -27,6 +31,17 @@ CLEAR = 3.0
 FEW, MANY = 3, 5
 
 Measured = Mapping[str, Measurement]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring:
+    """What all comparisons of a headline are made with."""
+
+    plans: Plans
+    gates: Gates
+    root: Path
+    gpu_memory_bytes: int
+    progress: Progress
 
 
 def measure_headline(
@@ -47,6 +62,9 @@ def measure_headline(
     `plans` and `validations` hold those of the cast, `measured` the stack's own measurements, which tell where it ends.
     """
     gates = keep_current(validations, plans)
+    tools = Measuring(
+        plans=plans, gates=gates, root=root, gpu_memory_bytes=gpu_memory_bytes, progress=progress or to_stderr()
+    )
     end = find_end(cast, case, plans, gates, measured)
     arms = () if end is None else _choose(cast, case, end, plans, gates)
     pairs = _pair(arms)
@@ -59,14 +77,43 @@ def measure_headline(
             # that of one comparison for each
             budget=msgspec.structs.replace(end.budget, seconds=len(pairs) * end.budget.seconds),
         )  # fmt: skip
-        found = measure_cases(
-            [wanted], plans, gates, root=root, gpu_memory_bytes=gpu_memory_bytes, progress=progress or to_stderr()
-        )[case]
+        found = _measure(wanted, tools)
     first = plans[cast.stack[-1]]
+    smaller = () if end is None or end is first else _measure_smaller(case, first, end, tools)
     return HeadlineMeasurement(
         workload=first.workload, run=first.run, case=case, plans={name: digest(plans[name]) for name in cast.members},
-        machine=machine, commit=commit, measured=forget_files(found),
+        machine=machine, commit=commit, measured=forget_files(found), smaller=smaller,
     )  # fmt: skip
+
+
+def _measure(wanted: Wanted, tools: Measuring) -> CaseMeasurement:
+    return measure_cases(
+        [wanted], tools.plans, tools.gates, root=tools.root, gpu_memory_bytes=tools.gpu_memory_bytes, progress=tools.progress
+    )[wanted.case.case]  # fmt: skip
+
+
+def _measure_smaller(
+    case: str, baseline: VariantPlan, end: VariantPlan, tools: Measuring
+) -> tuple[SmallerMeasurement, ...]:
+    """Both at each shape of `baseline_at`; none where the baseline's gate is red."""
+    if refuse(baseline, case, tools.gates) is not None:
+        return ()
+    found = []
+    for shape in baseline.case(case).baseline_at:
+        slow, fast = (_shrink(plan, case, shape) for plan in (baseline, end))
+        wanted = Wanted(
+            name=f"headline at {shape}", plan=fast, case=fast.case(case), pairs=(("baseline", "variant"),),
+            arms=(Chosen(arm="baseline", plan=slow, once_if_slow=True), Chosen(arm="variant", plan=fast)),
+            budget=end.budget, stop=choose_stop(end.budget),
+        )  # fmt: skip
+        found.append(SmallerMeasurement(shape=shape, measured=forget_files(_measure(wanted, tools))))
+    return tuple(found)
+
+
+def _shrink(plan: VariantPlan, case: str, shape: dict[str, Scalar]) -> VariantPlan:
+    """The plan with this case at another shape, small enough for all of it to be judged."""
+    smaller = msgspec.structs.replace(plan.case(case), shape=shape, baseline_at=(), sample_items=None)
+    return msgspec.structs.replace(plan, cases=(smaller,))
 
 
 def find_end(cast: Cast, case: str, plans: Plans, gates: Gates, measured: Measured) -> VariantPlan | None:

@@ -219,6 +219,8 @@ class SmallerShape(Record, frozen=True, kw_only=True):
     blocks: int
     # a single block's has no width
     step_s: Interval
+    # speed-up of the end of the stack in the same rounds, at this shape alone
+    speedup: Interval | None = None
 
 
 class PartResult(Record, frozen=True, kw_only=True):

@@ -153,10 +153,19 @@ class Measurement(StageRecord, frozen=True, kw_only=True):
     cases: tuple[CaseMeasurement, ...]
 
 
+class SmallerMeasurement(Record, frozen=True, kw_only=True):
+    """Baseline and end of the stack in the same rounds, at a shape that a slow baseline can run."""
+
+    shape: dict[str, Scalar]
+    measured: CaseMeasurement
+
+
 class HeadlineMeasurement(CaseRecord, frozen=True, kw_only=True):
     """Baseline, end of the stack and peers of one case in the same rounds: its arms are "baseline", "variant", and variants by name."""
 
     measured: CaseMeasurement
+    # where the baseline is too slow for the shape of the case
+    smaller: tuple[SmallerMeasurement, ...] = ()
 
 
 class ControlMeasurement(CaseRecord, frozen=True, kw_only=True):

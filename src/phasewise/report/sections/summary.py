@@ -106,6 +106,7 @@ def _smaller(case: CaseResult) -> Table:
     shapes = [point.shape for point in case.smaller]
     varied = [name for name in shapes[0] if len({shape.get(name) for shape in shapes}) > 1] or list(shapes[0])
     is_counted = all(point.operators for point in case.smaller)
+    is_compared = any(point.speedup is not None for point in case.smaller)
     rows = tuple(
         (
             ", ".join(f"{name} {show.scalar(point.shape[name])}" for name in varied),
@@ -114,11 +115,19 @@ def _smaller(case: CaseResult) -> Table:
             str(point.blocks),
             # a single block tells nothing of the noise
             show.time_interval(point.step_s) if point.blocks > 1 else show.time(point.step_s.estimate),
+            *((show.ratio_interval(point.speedup),) if is_compared else ()),
         )
         for point in case.smaller
     )
     counts = ("#Operators", "#Elements they read and write") if is_counted else ()
-    titles = columns("Shape", f"#{case.item.capitalize()}", *counts, "#Blocks", "#Step time")
+    titles = columns(
+        "Shape",
+        f"#{case.item.capitalize()}",
+        *counts,
+        "#Blocks",
+        "#Step time",
+        *(("#The stack over it",) if is_compared else ()),
+    )
     note = f"It is too slow for the shape of this case, {show.number(case.items)} {show.clean(case.item)}; nothing is said of it there."
     return Table(f"The baseline of {case.case} at the shapes that it can run", titles, rows, note=note)
 
