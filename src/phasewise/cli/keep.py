@@ -55,7 +55,8 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
     """Run the graph in this folder: snakemake with ARGUMENTS, from the project's own Snakefile or the package's."""
     if expect is not None and not makes_run(expect):
         return
-    environment = dict(os.environ)
+    # as `make report` has it: threads that wait for each other spin, and are what differs most between two machines
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
     extra: list[str] = []
     if gpus is not None:
         pool = parse_gpus(gpus)
