@@ -18,7 +18,7 @@ from phasewise.model.configuration import parse_configuration
 from phasewise.model.layout import Layout
 from phasewise.plan import plan_runs, write_plans
 from phasewise.records.machine import Machine
-from phasewise.records.measure import Measurement
+from phasewise.records.measure import CaseMeasurement, Measurement
 from phasewise.records.plan import Kind, RunPlan, VariantPlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
@@ -156,3 +156,19 @@ def test_every_record_is_a_target_and_an_input_of_the_analysis(graph: Graph, run
     assert not any(target.endswith("peer-numpy-thread/measure.json") for target in targets)
     none = replace(graph, planned=())
     assert none.targets() == ["reports/index.html", "reports/index.md"]
+
+
+def test_what_a_job_may_take_is_learnt_from_its_like(run: Run) -> None:
+    def timed(variant: str, *seconds: float) -> Measurement:
+        cases = tuple(CaseMeasurement(case=f"c{number}", arms=(), seconds=one) for number, one in enumerate(seconds))
+        return msgspec.structs.replace(_record(Measurement, variant), cases=cases)
+
+    assert MEASURE.guess is not None
+    guess = MEASURE.guess(run, "01-vectorised")
+    assert MEASURE.expect_seconds(run, "01-vectorised", 1) == guess
+    run.add(timed("00-baseline", 20.0, 30.0, 40.0))
+    # the median of a case, twice, for each of two cases
+    assert MEASURE.expect_seconds(run, "01-vectorised", 2) == 120.0
+    run.add(timed("01-vectorised", 5.0))
+    assert MEASURE.expect_seconds(run, "01-vectorised", 1) == 10.0
+    assert STAGES["analyse"].expect_seconds(run, "01-vectorised", 1) is None

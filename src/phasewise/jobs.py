@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from statistics import median
+from typing import Any, Literal, TypeVar
 
 from phasewise.environment import commit
 from phasewise.model.discover import name_source
@@ -22,6 +23,10 @@ R = TypeVar("R", bound=Record)
 Need = tuple[type[Record], str]
 # what a job that runs the workload needs of the run
 OF_RUN: tuple[Need, ...] = ((Prepared, ""), (Machine, ""))
+
+
+# a job may take so many times as long as its like
+MARGIN = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +48,25 @@ class Stage:
     # "none": runs no program of the workload; "shared": `make` keeps measurements off the machine while it needs to;
     # "alone": has the machine to itself
     lock: Literal["none", "shared", "alone"] = "none"
-    # that a job may take, for `--budget`; None is not worth a word
-    seconds: Callable[[Run, str], float] | None = None
+    # that a job may take, for `--budget`, where no such job is on record; None is not worth a word
+    guess: Callable[[Run, str], float] | None = None
+    # what a record says that its cases took; none of them said it in older records
+    took: Callable[[Any], Sequence[float]] = lambda record: ()
     make: Callable[[Job], Record]
 
     def inputs(self, run: Run, subject: str) -> list[Need]:
         """All records that a job reads or waits for."""
         return [*self.needs(run, subject), *self.after(run, subject)]
+
+    def expect_seconds(self, run: Run, subject: str, cases: int) -> float | None:
+        """What a job of so many cases may take: by its own earlier record, else by those of its like in this run, else by the guess."""
+        if self.guess is None:
+            return None
+        subjects = run.plan.cases if self.of == "case" else tuple(run.rows)
+        records = run.find_all(self.record, subjects)
+        known = [records[subject]] if subject in records else list(records.values())
+        took = [seconds for record in known for seconds in self.took(record) if seconds > 0.0]
+        return MARGIN * cases * median(took) if took else self.guess(run, subject)
 
     def plan_of(self, run: Run, variant: str) -> VariantPlan:
         """What a record of the variant is made from: its plan, with what is captured of it where the stage needs that."""

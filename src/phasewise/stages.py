@@ -53,6 +53,10 @@ def _count_cases(run: Run, variant: str) -> int:
     return len(run.need(VariantPlan, variant).cases)
 
 
+def _list_seconds(record: Validation | Measurement) -> list[float]:
+    return [case.seconds for case in record.cases]
+
+
 def _prepare(job: Job) -> Prepared:
     from phasewise.prepare.apart import prepare_in_process
 
@@ -234,12 +238,12 @@ def _predict(job: Job) -> Predicted:
 
 PREPARE = Stage(
     name="prepare", about="Make a workload's artifacts.", record=Prepared, of="run",
-    needs=lambda run, _: [(PreparePlan, "")], seconds=lambda run, _: 60.0, make=_prepare,
+    needs=lambda run, _: [(PreparePlan, "")], guess=lambda run, _: 60.0, make=_prepare,
 )  # fmt: skip
 VALIDATE = Stage(
     name="validate", about="Compare a variant with the float64 reference: the gate before any timing.", record=Validation,
     needs=_need_gates_before, after=lambda run, _: OF_RUN, lock="shared",
-    seconds=lambda run, variant: 25.0 * _count_cases(run, variant), make=_validate,
+    guess=lambda run, variant: 25.0 * _count_cases(run, variant), took=_list_seconds, make=_validate,
 )  # fmt: skip
 PREDICT = Stage(
     name="predict", about="Say what a phase should gain, from its parent's profile, before it is measured.", record=Predicted,
@@ -250,27 +254,30 @@ PREDICT = Stage(
 MEASURE = Stage(
     name="measure", about="Time a variant beside its parent, in interleaved rounds of paired processes.",
     record=Measurement, applies=_has_own_rounds, needs=_need_gates, after=_need_predicted, lock="alone",
-    seconds=lambda run, variant: run.need(VariantPlan, variant).budget.seconds * _count_cases(run, variant) / 2, make=_measure,
+    guess=lambda run, variant: run.need(VariantPlan, variant).budget.seconds * _count_cases(run, variant) / 2,
+    took=_list_seconds, make=_measure,
 )  # fmt: skip
 HEADLINE = Stage(
     name="headline", about="Time the baseline, the end of the stack and its peers in the same rounds.",
     record=HeadlineMeasurement, of="case", needs=_need_cast, after=_need_stack, lock="alone",
-    seconds=lambda run, case: sum(plan.budget.seconds for plan in _plans(run, _cast(run, case).members)) / 2, make=_headline,
+    guess=lambda run, case: sum(plan.budget.seconds for plan in _plans(run, _cast(run, case).members)) / 2,
+    took=lambda record: [record.measured.seconds], make=_headline,
 )  # fmt: skip
 CONTROL = Stage(
     name="control", about="Time the end of the stack beside itself.",
     record=ControlMeasurement, of="case", needs=_need_end, after=_need_case, lock="alone",
-    seconds=lambda run, case: run.need(VariantPlan, run.plan.stack[case]).budget.seconds / 2, make=_control,
+    guess=lambda run, case: run.need(VariantPlan, run.plan.stack[case]).budget.seconds / 2,
+    took=lambda record: [record.measured.seconds], make=_control,
 )  # fmt: skip
 PROFILE = Stage(
     name="profile", about="Capture where the time of a step goes; the captures go to profiles/captures.", record=Profile,
     applies=_is_step, needs=_need_captures, after=lambda run, _: OF_RUN, lock="shared",
-    seconds=lambda run, variant: 60.0 * _count_cases(run, variant), make=_profile,
+    guess=lambda run, variant: 60.0 * _count_cases(run, variant), make=_profile,
 )  # fmt: skip
 EXPORT = Stage(
     name="export", about="Write a variant as torch.export, AOTInductor, ONNX and TensorRT; reload, compare and time each.",
     record=Export, applies=lambda run, variant: bool(run[variant].full_plan.exporters), needs=_need_captures, after=lambda run, _: OF_RUN, lock="alone",
-    seconds=lambda run, variant: 120.0 * _count_cases(run, variant), make=_export,
+    guess=lambda run, variant: 120.0 * _count_cases(run, variant), make=_export,
 )  # fmt: skip
 ANALYSE = Stage(
     name="analyse", about="Find what holds a variant back.", record=VariantAnalysis,

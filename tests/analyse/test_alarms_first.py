@@ -7,6 +7,7 @@ import pytest
 from synthetic_plan import GPU
 from synthetic_run import Phase, make_run
 
+from phasewise.analyse import analyse_variant
 from phasewise.records.analyse import CaseAnalysis, Finding, VariantAnalysis
 from phasewise.records.plan import PlannedTarget
 from phasewise.records.validate import Outcome
@@ -113,3 +114,16 @@ def test_a_baseline_that_only_lacks_what_a_phase_gives_is_no_alarm() -> None:
     dead = Phase(name="baseline", failure=oom)
     assert "the baseline is FAILED" in alarms(Phase(name="a", failure=oom), baseline=dead)
     assert "the baseline is FAILED" not in alarms(Phase(name="a", parent_failure=oom), baseline=dead)
+
+
+def test_findings_by_other_peaks_or_code_than_the_verdicts_are_named() -> None:
+    run = make_run(Phase(name="a", speedup=2.0))
+    run.analyses["01-a"] = analyse_variant(run.records(), "01-a")
+    assert "two kinds" not in "\n".join(run.analyse()[0].alarms)
+    assert GPU.peaks is not None
+    run.machine = msgspec.structs.replace(GPU, peaks=msgspec.structs.replace(GPU.peaks, copy_bytes_per_s=1.0))
+    (told,) = [line for line in run.analyse()[0].alarms if "two kinds" in line]
+    assert "01-a" in told
+    # an older record does not say by what
+    run.analyses["01-a"] = msgspec.structs.replace(run.analyses["01-a"], judged_by="")
+    assert "two kinds" not in "\n".join(run.analyse()[0].alarms)

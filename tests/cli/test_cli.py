@@ -31,6 +31,7 @@ SUBCOMMANDS = {
     "measure",
     "headline",
     "control",
+    "predict",
     "plan",
     "prepare",
     "profile",
@@ -268,6 +269,18 @@ def test_a_run_of_several_gpus_has_as_many_jobs_at_a_time(monkeypatch):
     assert (snakemake, understood.prioritize, understood.targets) == ("snakemake", {"index"}, ["all"])
     assert [resource.value for resource in understood.resources.values()] == [2]
     assert started["env"]["CUDA_VISIBLE_DEVICES"] == "2" and started["env"]["PHASEWISE_GPUS"] == "2,3"
+
+
+@pytest.mark.parametrize(("set_to", "threads"), [(None, "1"), ("4", "4")])
+def test_a_run_has_the_threads_that_make_report_has(monkeypatch, set_to, threads):
+    if set_to is None:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    else:
+        monkeypatch.setenv("OMP_NUM_THREADS", set_to)
+    seen = []
+    monkeypatch.setattr("phasewise.cli.keep.run_in_group", lambda command, environment: seen.append(environment) or 0)
+    assert CliRunner().invoke(commands, ["run"]).exit_code == 0
+    assert seen[0]["OMP_NUM_THREADS"] == threads
 
 
 def test_a_job_of_several_ranks_keeps_each_gpu_that_it_gets(tmp_path, monkeypatch):

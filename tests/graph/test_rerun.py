@@ -143,3 +143,15 @@ def jobs_after_an_upgrade(project):
     machine = json.loads(identity.read_text())
     identity.write_text(json.dumps({**machine, "versions": {**machine["versions"], "numpy": "1"}}))
     return list_jobs(project.run("-n", PHASEWISE_MACHINE="cpu").stdout)
+
+
+def test_after_new_peaks_one_run_judges_everything(project):
+    machine = project.folder / "profiles" / "machines" / "cpu.json"
+    plain = json.loads(machine.read_text())
+    plain["peaks"]["copy_bytes_per_s"] *= 1.5
+    machine.write_text(json.dumps(plain))
+    judging = of(["00-baseline", "01-vectorised", "02-blocked", "03-doubled"], "analyse_variant")
+    assert project.jobs() == judging | READING
+    project.run()
+    assert not project.jobs()
+    assert not [alarm for alarm in project.summary("stacked")["alarms"] if "two kinds" in alarm]

@@ -444,3 +444,21 @@ def test_the_same_seed_gives_the_same_order() -> None:
         case = run(clock, entrant(clock, "parent"), entrant(clock, "variant"))
         orders.append([tuple(sample.arm for sample in taken.samples) for taken in case.rounds[:12]])
     assert orders[0] == orders[1]
+
+
+def test_both_arms_of_a_control_have_blocks_of_one_length() -> None:
+    """A warm-up in a slow spell chose five steps, and the twin's 296: what a block costs beside its steps made a ratio of 12."""
+    clock = Clock()
+    arms = [entrant(clock, "twin", step_s=1e-3), entrant(clock, "variant", step_s=1e-4)]
+    same = [replace(arm, variant="02-x") for arm in arms]
+    case = run(clock, *same, pairs=[("twin", "variant")], budget=change(BUDGET, max_sets=3))
+    for taken in case.rounds:
+        assert len({sample.steps for sample in taken.samples}) == 1
+
+
+def test_a_block_that_comes_out_short_is_lengthened() -> None:
+    clock = Clock()
+    warm = entrant(clock, "variant", step_s=1e-4, waiting=200.0)
+    case = run(clock, entrant(clock, "parent", step_s=1.2e-4), warm, budget=change(BUDGET, max_sets=3))
+    walls = [sample.wall_s for taken in case.rounds[1:] for sample in taken.samples if sample.arm == "variant"]
+    assert min(walls) >= 0.5 * BUDGET.block_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, repeat
+from typing import Any
 
 from measure.fakes import Clock, FakeArm
 from phasewise.records.plan import Budget
@@ -61,3 +62,19 @@ def test_a_first_step_that_still_compiles_does_not_make_a_program_slow() -> None
 
 def test_single_steps_are_not_settled_before() -> None:
     assert settling_steps(1) == 0 and settling_steps(5) == 1
+
+
+def test_a_disturbed_block_does_not_choose_its_length() -> None:
+    """A spell of the host makes one block look long enough: five steps of a microsecond stood beside a twin's thousands once."""
+    clock = Clock()
+    driver, real = FakeArm(clock, "fast", step_s=1e-4, noise=0.0, waiting=40.0), FakeArm.block
+    seen = iter(range(10**9))
+
+    def block(steps: int, settle: int, first: int = 0) -> dict[str, Any]:
+        found = real(driver, steps, settle, first)
+        return found | {"wall_s": 1.0 if next(seen) == 0 else found["wall_s"]}
+
+    driver.block = block  # type: ignore[method-assign]
+    budget = Budget(block_s=0.5)
+    warmed = warm_up(driver, budget, cold=False, now=clock.now)
+    assert warmed.block_steps * 1e-4 >= 0.9 * budget.block_s

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from phasewise.analyse.compare import Key
-from phasewise.records.analyse import CaseResult, TargetResult
+from phasewise.analyse.judging import digest_judging
+from phasewise.records.analyse import CaseResult, TargetResult, VariantAnalysis
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind
 from phasewise.records.profile import Profile
@@ -32,6 +33,7 @@ def raise_alarms(
             for (case, variant), doubt in doubts.items()
         ),
         *_machines(run),
+        *_judged_before(run),
         *_holes(run),
         *_controls(cases),
         *_because(run, verdicts),
@@ -95,6 +97,17 @@ def find_machines(run: Run) -> tuple[str, ...]:
     kinds = (Measurement, Profile, Validation)
     found = {record.machine for kind in kinds for record in run.find_all(kind).values()}
     return tuple(dict.fromkeys([run.machine.identity, *sorted(found)]))
+
+
+def _judged_before(run: Run) -> Iterable[str]:
+    """Findings by other peaks or code than the verdicts beside them."""
+    today = digest_judging(run)
+    others = [name for name, found in run.find_all(VariantAnalysis).items() if found.judged_by not in ("", today)]
+    if others:
+        yield (
+            f"this page is of two kinds: the findings of {', '.join(others)} were judged by other peaks or other code than "
+            "its verdicts; run the graph again, which judges all of them."
+        )
 
 
 def _holes(run: Run) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from phasewise.analyse.compare import estimate_all
 from phasewise.analyse.diagnose import find_findings
 from phasewise.analyse.floor import floor_fraction, step_floor
+from phasewise.analyse.judging import digest_judging
 from phasewise.records.analyse import CaseAnalysis, VariantAnalysis
 from phasewise.records.base import Seconds
 from phasewise.records.plan import VariantPlan
@@ -21,6 +22,7 @@ def analyse_variant(run: Run, variant: str) -> VariantAnalysis:
         workload=run.workload,
         run=run.name,
         variant=variant,
+        judged_by=digest_judging(run),
         cases=tuple(
             _analyse_case(run, variant, planned.case, times.get((planned.case, variant))) for planned in plan.cases
         ),

@@ -54,7 +54,8 @@ class ThroughCommand(click.Command):
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tuple[str, ...]) -> None:
     """Run the graph in this folder: snakemake with ARGUMENTS, from the project's own Snakefile or the package's."""
-    environment = dict(os.environ)
+    # as `make report` has it: threads that wait for each other spin, and are what differs most between two machines
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
     extra: list[str] = []
     if gpus is not None:
         pool = parse_gpus(gpus)

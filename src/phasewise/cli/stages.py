@@ -19,7 +19,7 @@ from phasewise.records.base import Record
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.export import Export
 from phasewise.records.measure import ControlMeasurement, HeadlineMeasurement, Measurement
-from phasewise.records.plan import PreparePlan
+from phasewise.records.plan import PreparePlan, VariantPlan
 from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
@@ -47,8 +47,10 @@ def run_stage(stage: Stage, workload: str, run: str, subject: str = "") -> None:
 
         # what was prepared lies beside the project's records, not among them, and may have stayed elsewhere
         restore_artifacts(records.need(PreparePlan), records.need(Prepared), layout)
-    if stage.seconds is not None:
-        must_fit(f"{stage.name} {subject or workload}", stage.seconds(records, subject))
+    cases = len(records.need(VariantPlan, subject).cases) if stage.of == "variant" else 1
+    seconds = stage.expect_seconds(records, subject, cases)
+    if seconds is not None:
+        must_fit(f"{stage.name} {subject or workload}", seconds)
     job = Job(stage=stage, run=records, subject=subject, layout=layout)
     alone = stage.lock == "alone"
     with lock_machine(records.plan.device, ranks=job.ranks) if alone else contextlib.nullcontext():

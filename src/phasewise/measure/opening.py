@@ -117,3 +117,5 @@ def _warm_up(sampling: Sampling, arm: str, *, with_others: bool) -> None:
         take_failure(sampling, arm, died.failure, with_others=with_others)
         return
     log.note_warmed(warmed)
+    twins = [other.warmed for other in sampling.logs.values() if other.entrant.variant == log.entrant.variant]
+    sampling.lengthen(arm, max(twin.block_steps for twin in twins if twin is not None))

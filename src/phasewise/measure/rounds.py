@@ -19,6 +19,8 @@ SINGLES = (5, 200)
 PLACINGS = 10
 PARENT = "parent"
 ALONE_BLOCKS = 5
+# of the wanted length, under which the next blocks are lengthened
+SHORT = 0.5
 # that a rare arm may step in all
 RARE_S = 60.0
 # an energy window is planned a little long, since the step time is an estimate
@@ -54,7 +56,12 @@ def run_block(sampling: Sampling, arm: str) -> Sample | None:
     except ProcessFailed as died:
         take_failure(sampling, arm, died.failure, with_others=sampling.ahead or len(sampling.drivers) > 1)
         return None
-    sampling.logs[arm].stepping_s += block["wall_s"]
+    log = sampling.logs[arm]
+    log.stepping_s += block["wall_s"]
+    is_short = warmed.block_steps > 1 and block["wall_s"] < SHORT * sampling.budget.block_s
+    if is_short and log.entrant.warmed is None:
+        # it was warmed up in a slow spell
+        sampling.lengthen(arm, math.ceil(warmed.block_steps * sampling.budget.block_s / block["wall_s"]))
     return Sample(arm=arm, **block)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from phasewise.judge.case import Judge
@@ -99,6 +99,13 @@ class Sampling:
         """Whether it takes part in one round of a set only."""
         log = self.logs[arm]
         return log.entrant.once_if_slow and log.warmed is not None and log.warmed.step_s > RARE_STEP_S
+
+    def lengthen(self, arm: str, steps: int) -> None:
+        """Blocks of `steps` at least, of the arm and of all that time the same variant: between equal programs the longer would win."""
+        variant = self.logs[arm].entrant.variant
+        for log in self.logs.values():
+            if log.entrant.variant == variant and log.warmed is not None:
+                log.warmed = replace(log.warmed, block_steps=max(log.warmed.block_steps, steps))
 
     @property
     def was_killed(self) -> bool:

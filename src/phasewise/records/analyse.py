@@ -52,6 +52,8 @@ class VariantAnalysis(Record, frozen=True, kw_only=True):
     workload: str
     run: str
     variant: str
+    # digest of the peaks and the code that it was judged by; "" in older records
+    judged_by: str = ""
     cases: tuple[CaseAnalysis, ...]
     # for phases built on this variant, where these have no record of the predict stage; a rule's interval is its claim there
     predictions: tuple[Prediction, ...] = ()
