@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from phasewise.records.text import clean
+from phasewise.records.text import clean_lines
 
 
 def say(text: str, *, err: bool = False) -> None:
     """Print `text`, line by line, without control characters."""
-    for line in text.split("\n"):
-        click.echo(clean(line), err=err)
+    click.echo(clean_lines(text), err=err)

@@ -11,6 +11,11 @@ def clean(text: str) -> str:
     return "".join("\ufffd" if _is_unprintable(mark) else mark for mark in kept)
 
 
+def clean_lines(text: str) -> str:
+    """The same, line by line."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
 def _is_unprintable(mark: str) -> bool:
     # Bidi overrides and isolates (U+202A-202E, U+2066-2069) are of category Cf and can reorder what is read
     return unicodedata.category(mark) in ("Cc", "Cs") or "\u202a" <= mark <= "\u202e" or "\u2066" <= mark <= "\u2069"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from phasewise.model.workload import Unsupported
 from phasewise.records.errors import UserError
-from phasewise.records.text import clean
+from phasewise.records.text import clean, clean_lines
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.user_frames import find_place, format_traceback
 
@@ -52,8 +52,8 @@ def describe_exception(error: BaseException) -> Failure:
     place = find_place(error)
     return Failure(
         reason=Reason.OUT_OF_MEMORY if _speaks_of_memory(line) else Reason.CRASH,
-        message=line[:MESSAGE_CHARACTERS] + (f" ({place})" if place else ""),
-        traceback=format_traceback(error),
+        message=clean(line)[:MESSAGE_CHARACTERS] + (f" ({clean(place)})" if place else ""),
+        traceback=clean_lines(format_traceback(error)),
     )
 
 

@@ -1,0 +1,62 @@
+"""What the README's first lines say to type does what they say, in a clone that has run nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graph.projects import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clone") / "phasewise"
+    subprocess.run(["git", "clone", "--quiet", "--depth", "1", f"file://{REPOSITORY}", str(folder)], check=True)
+    return folder
+
+
+def call(clone, *words):
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        words, cwd=clone, capture_output=True, text=True, check=False, timeout=500, env={**os.environ, "PATH": path}
+    )
+
+
+def test_the_numbers_on_record_are_there_at_once(clone):
+    done = call(clone, "dvc", "metrics", "show", "--json")
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)[""]["data"]["reports/metrics.json"]["data"]
+    assert shown["bk_core"]
+
+
+@pytest.mark.parametrize(
+    "words", [("snakemake", "-n"), ("snakemake", "--cores", "2", "-n"), ("snakemake", "--cores", "all", "-n")]
+)
+def test_what_would_run_is_told(words, clone):
+    done = call(clone, *words)
+    assert done.returncode == 0 and "validate" in done.stdout + done.stderr
+
+
+def test_the_readme_says_what_stands_behind_cores(clone):
+    done = call(clone, "snakemake", "--cores")
+    assert "expected one argument" in done.stderr, "then the README need not say it any more"
+    assert "`snakemake --cores 2`" in "".join((clone / "README.md").read_text().splitlines()[:12])
+
+
+def test_without_a_remote_a_pull_says_so_as_the_readme_does(clone):
+    done = call(clone, "dvc", "pull")
+    assert "No remote comes with the repository" in (clone / "README.md").read_text()
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_the_index_is_rendered_where_nothing_ran(clone):
+    done = call(clone, "dvc", "repro", "--single-item", "index")
+    assert done.returncode == 0, done.stderr
+    assert (clone / "reports/index.html").is_file()
+    assert json.loads(call(clone, "dvc", "status", "index", "--json").stdout) == {}
