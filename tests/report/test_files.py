@@ -165,3 +165,29 @@ def test_missing_chart_packages_are_told_in_one_sentence(monkeypatch: pytest.Mon
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "vl_convert" else object())
     with pytest.raises(UserError, match=r"vl-convert-python is not installed.*phasewise\[report\]"):
         require_chart_packages()
+
+
+def test_damaged_files_beside_the_records_are_one_sentence_or_made_anew(root: Path) -> None:
+    pages = write_run(root)
+    pages.mkdir(parents=True)
+    (pages / "gone.html").mkdir()
+    (root / "reports" / "vega.js").write_bytes(b"\xff\xfe\n")
+    render_run(root, WORKLOAD, RUN)
+    assert (root / "reports" / "vega.js").read_bytes().startswith(b"/* Vega")
+    (pages / "summary.json").write_text("[]")
+    with pytest.raises(UserError, match=r"summary\.json: not a summary of schema 1"):
+        render_index(root)
+    (pages / "summary.json").unlink()
+    (pages / "index.html").unlink()
+    (pages / "index.html").mkdir()
+    with pytest.raises(UserError, match=r"index\.html: cannot be written"):
+        render_run(root, WORKLOAD, RUN)
+
+
+@pytest.mark.parametrize("rate", [0, -1, None])
+def test_a_peak_that_nothing_can_be_divided_by_is_a_damaged_record(rate: float | None) -> None:
+    records = make_small_records()
+    plain = msgspec.to_builtins(records.machine)
+    plain["peaks"]["copy_bytes_per_s"] = rate
+    with pytest.raises(UserError, match="not a"):
+        store.decode(msgspec.json.encode(plain), type(records.machine), "machine.json")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 
 Seconds = float
 Bytes = int
 Joules = float
+# what is divided by; a record with another number is damaged
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Counted = Annotated[int, msgspec.Meta(ge=1)]
 Scalar = bool | int | float | str
 
 # raised by one when a field changes its meaning or goes away; a record of another number is refused by name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.base import SCHEMA, Bytes, Interval, Record, Seconds
+from phasewise.records.base import SCHEMA, Bytes, Interval, Positive, Record, Seconds
 
 # number formats whose matrix products are timed
 RATES = ("float64", "float32", "tf32", "bfloat16", "float16")
@@ -12,11 +12,11 @@ class Peaks(Record, frozen=True, kw_only=True):
     """Ceilings measured on this machine; a rate is absent where it could not be measured."""
 
     # device copy, bytes read plus bytes written
-    copy_bytes_per_s: float
+    copy_bytes_per_s: Positive
     # square matrix product on random data, by one of RATES
-    matmul_flops_per_s: dict[str, float]
+    matmul_flops_per_s: dict[str, Positive]
     # copy rate of a working set that fits in the last-level cache
-    cached_copy_bytes_per_s: float | None = None
+    cached_copy_bytes_per_s: Positive | None = None
     # one eager launch, back to back
     launch_s: Seconds | None = None
     # one node of a CUDA graph

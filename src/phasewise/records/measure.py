@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.base import Bytes, CaseRecord, Joules, Record, Scalar, Seconds, StageRecord
+from phasewise.records.base import Bytes, CaseRecord, Counted, Joules, Record, Scalar, Seconds, StageRecord
 from phasewise.records.verdict import Failure
 
 
@@ -10,7 +10,7 @@ class Sample(Record, frozen=True, kw_only=True):
     """One block of one arm within one round."""
 
     arm: str
-    steps: int
+    steps: Counted
     # host to host, synchronised, for the whole block
     wall_s: Seconds
     # from before the first launch to the end of the last kernel, by events on the device: not what it was busy for; None on a CPU

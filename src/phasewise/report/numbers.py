@@ -63,6 +63,8 @@ def _read(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise RecordError(f"{path}: not a whole JSON file ({error}); delete it and render the run again") from error
+    if not isinstance(found, dict) or found.get("schema") != 1:
+        raise RecordError(f"{path}: not a summary of schema 1; delete it and render the run again")
     return found
 
 

@@ -65,8 +65,8 @@ def _share_script(root: Path) -> None:
     """The script that all indexes share; bundled again only when its versions changed."""
     path = root / "reports" / "vega.js"
     if path.is_file():
-        with path.open(encoding="utf-8") as file:
-            if file.readline() == script_stamp():
+        with path.open("rb") as file:
+            if file.readline() == script_stamp().encode():
                 return
     store.write_bytes(bundle_script().encode(), path)
 
@@ -76,7 +76,7 @@ def _sweep(folder: Path, keep: set[str], figures: set[str], tables: set[str]) ->
     stale = [path for ending in ("html", "md") for path in folder.glob(f"*.{ending}") if path.stem not in keep]
     stale += [path for path in (folder / "figures").glob("*.svg") if path.stem not in figures]
     stale += [path for path in (folder / "tables").glob("*") if path.name not in tables]
-    for path in sorted(stale):
+    for path in sorted(path for path in stale if path.is_file()):
         path.unlink()
 
 
