@@ -138,7 +138,7 @@ def test_the_headline_of_another_machine_is_none() -> None:
 
 def test_a_control_sets_the_limit_as_the_variants_of_older_records_did() -> None:
     run = two_phases(has_control=False)
-    measured = time_together({"twin": 1e-3, "variant": 1e-3})
+    measured = time_together({"parent": 1e-3, "variant": 1e-3})
     control = replace(measured, arms=tuple(replace(arm, variant="02-b") for arm in measured.arms))
     case = judge(run, control, kind=ControlMeasurement)
     assert case.control is not None and case.control.variant == "02-b" and case.control.floor is not None

@@ -9,7 +9,9 @@ from typing import Literal
 HERE = Path(__file__).parent
 HONEST = tuple(sorted(path.stem for path in (HERE / "honest").glob("*.py")))
 # not programs
-PARTS = frozenset({"corpus", "costly", "honest_parts", "pipes", "play", "test_cheats", "test_corpus", "unwatched"})
+PARTS = frozenset(
+    {"campaign", "corpus", "costly", "honest_parts", "pipes", "play", "test_cheats", "test_corpus", "unwatched"}
+)
 
 
 @dataclass(frozen=True, kw_only=True)

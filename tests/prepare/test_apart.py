@@ -45,6 +45,7 @@ def test_a_preparation_that_fails_is_one_sentence(plan, tmp_path):
     source.write_text(source.read_text().replace("def prepare(folder):", "def prepare(folder):\n    1 / 0"))
     with pytest.raises(UserError) as caught:
         prepare_in_process(plan, None, Layout(tmp_path))
+    line = source.read_text().splitlines().index("    1 / 0") + 1
     assert str(caught.value) == (
-        "prepared: it could not be prepared (ZeroDivisionError: division by zero); correct prepared.py"
+        f"prepared: it could not be prepared (ZeroDivisionError: division by zero (prepared.py:{line})); correct prepared.py"
     )

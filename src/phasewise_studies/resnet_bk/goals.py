@@ -14,7 +14,9 @@ TIED = Tolerance(1e-3, 1e-4, times_baseline=64, why="sums in another order; a to
 HALF = Tolerance(5e-2, 5e-3, times_baseline=1e6, why="bfloat16 products; tokens at a tie change their expert")
 
 TIERS = {
-    "strict": Tolerance(1e-4, 1e-6, times_baseline=8, why="sums over 16,384 tokens and 30,000 classes in another order"),
+    "strict": Tolerance(
+        1e-4, 1e-6, times_baseline=8, why="sums over 16,384 tokens and 30,000 classes in another order"
+    ),
     "moderate": HALF,
     "relaxed": Tolerance(
         1e-1, 2e-2, times_baseline=1e6, why="a glance: bfloat16 throughout, and other experts at ties"
