@@ -65,7 +65,7 @@ def judge_once(planned: PlannedRun, root: Path, device: str) -> Verdict:
     plans = read_plans(planned, root)
     # a record of one variant, and those of its ancestors: what the graph gives the stage
     measured = measure_variant(
-        plans[variant], plans, validations, {}, root=root, machine=detect(device).identity, commit="", progress=Silent()
+        plans[variant], plans, validations, root=root, machine=detect(device).identity, commit="", progress=Silent()
     )
     return _analyse(planned, root, validations, {variant: measured}, device)
 
