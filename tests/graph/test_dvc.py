@@ -133,6 +133,7 @@ def test_metrics_are_the_summarys_numbers(said, record):
     # what stands on record now is the later run
     now = json.loads((record.folder / "reports/metrics.json").read_text())["sums"][RUN]["rows"]
     summary = record.summary("sums")
+    assert summary["phases"][0]["time_s"], summary["phases"][0]
     assert now["speedup"] == summary["stack"]["speedup"]["estimate"]
     assert now["time_s"] == summary["phases"][0]["time_s"] != numbers["time_s"]
 
