@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ import torch
 
 # leaves that carry their whole value in the structure itself
 PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device)
+# elements that are compared at a time
+CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,24 +161,28 @@ def difference(value: torch.Tensor, reference: torch.Tensor, *, rtol: float, ato
     if category(reference) in ("bool", "integer"):
         return _exact(value, reference)
     wide = torch.complex128 if reference.is_complex() else torch.float64
-    value, reference = value.to(wide), reference.to(wide)
-    problem = _non_finite(value, reference)
-    if problem:
+    if problem := _non_finite(value, reference, wide):
         # no number says how far a nan is off
         return Difference(elements=elements, problem=problem)
-    finite = torch.isfinite(value) & torch.isfinite(reference)
-    error = torch.where(finite, (value - reference).abs(), 0.0)
-    size = torch.where(finite, reference.abs(), 0.0)
-    # 0 / 0 is no error; x / 0 is infinitely many allowances
-    ratio = torch.where(error == 0, 0.0, error / (atol + rtol * size))
-    index = int(ratio.argmax())
-    norm, error_norm = float(torch.linalg.vector_norm(size)), float(torch.linalg.vector_norm(error))
+    index, worst, largest, norm, error_norm = 0, 0.0, 0.0, 0.0, 0.0
+    for start, mine, theirs in _chunks(value, reference, wide):
+        error, size = (mine - theirs).abs(), theirs.abs()
+        if not _is_finite(mine) or not _is_finite(theirs):
+            finite = torch.isfinite(mine) & torch.isfinite(theirs)
+            error, size = torch.where(finite, error, 0.0), torch.where(finite, size, 0.0)
+        # 0 / 0 is no error; x / 0 is infinitely many allowances
+        ratio = torch.where(error == 0, 0.0, error / (atol + rtol * size))
+        if (highest := float(ratio.max())) > worst:
+            worst, index = highest, start + int(ratio.argmax())
+        largest = max(largest, float(error.max()))
+        norm = math.hypot(norm, float(torch.linalg.vector_norm(size)))
+        error_norm = math.hypot(error_norm, float(torch.linalg.vector_norm(error)))
     return Difference(
         elements=elements,
-        max_abs=_number(error.max()),
+        max_abs=_number(largest),
         relative=0.0 if error_norm == 0 else (error_norm / norm if norm > 0 else None),
         rms=error_norm / elements**0.5,
-        worst=_number(ratio.max()),
+        worst=_number(worst),
         where=place(index, tuple(reference.shape)),
     )
 
@@ -204,22 +211,42 @@ def _exact(value: torch.Tensor, reference: torch.Tensor) -> Difference:
     )
 
 
-def _non_finite(value: torch.Tensor, reference: torch.Tensor) -> str:
-    wrong_nan = torch.isnan(value) != torch.isnan(reference)
-    infinite = (torch.isinf(value) | torch.isinf(reference)) & ~torch.isnan(value) & ~torch.isnan(reference)
-    wrong = wrong_nan | (infinite & (value != reference))
-    count = int(wrong.sum())
+def _chunks(
+    value: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype
+) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+    """Parts of two tensors of one shape, with the flat index that each begins at: what is computed of it stays in the cache."""
+    mine, theirs = value.reshape(-1), reference.reshape(-1)
+    for start in range(0, mine.numel(), CHUNK):
+        part = slice(start, start + CHUNK)
+        yield start, mine[part].to(dtype), theirs[part].to(dtype)
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    """False if one of its values is not, perhaps also if their sum is not: far quicker than to ask each."""
+    return math.isfinite(abs(tensor.sum().item()))
+
+
+def _non_finite(value: torch.Tensor, reference: torch.Tensor, wide: torch.dtype) -> str:
+    count, first = 0, 0
+    for start, mine, theirs in _chunks(value, reference, wide):
+        if _is_finite(mine) and _is_finite(theirs):
+            continue
+        wrong = torch.isnan(mine) != torch.isnan(theirs)
+        infinite = (torch.isinf(mine) | torch.isinf(theirs)) & ~torch.isnan(mine) & ~torch.isnan(theirs)
+        wrong |= infinite & (mine != theirs)
+        if count == 0:
+            first = start + int(wrong.to(torch.int8).argmax())
+        count += int(wrong.sum())
     if count == 0:
         return ""
-    where = place(int(wrong.flatten().to(torch.int8).argmax()), tuple(reference.shape))
+    where = place(first, tuple(reference.shape))
     return (
         f"{count} of {reference.numel()} values are not finite where the reference is, or the reverse, "
         f"first at {list(where)}: {value[where].item()} for {reference[where].item()}"
     )
 
 
-def _number(tensor: torch.Tensor) -> float | None:
-    value = float(tensor)
+def _number(value: float) -> float | None:
     return value if abs(value) < float("inf") else None
 
 

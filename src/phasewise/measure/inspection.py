@@ -28,7 +28,7 @@ PAIRS = 8
 COUNTED_PAIRS = 2
 # passes in a row whose operators are counted together
 MANY = 4
-# unjudged passes over new contents first: what is compiled once a shape has then been compiled
+# new contents that a process has passed over before it is asked: what is compiled once a shape has then been compiled
 WARM_PASSES = 3
 # of a comparison's seconds, for making batches
 SHARE = 0.1
@@ -49,7 +49,7 @@ def sync_ring(sampling: Sampling, driver: ArmProcesses) -> None:
 def refresh_ring(sampling: Sampling) -> None:
     """Every fourth round all batches but one are replaced in all processes: half of them by such with a known result."""
     judge = _find_judge(sampling)
-    here = sum(taken.process_set == sampling.process_set for taken in sampling.rounds)
+    here = _count_rounds(sampling)
     if judge is None or not sampling.drivers or here == 0 or here % REFRESH_ROUNDS:
         return
     kept = DRAW.randrange(judge.steps)
@@ -140,7 +140,9 @@ def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmProcesses) -
     count = min(judge.steps, _count_affordable(sampling, judge, passes=WARM_PASSES + 2 * pairs))
     if count == 0:
         return
-    for _ in range(WARM_PASSES):
+    # after the last round nothing was replaced
+    replaced = (_count_rounds(sampling) - 1) // REFRESH_ROUNDS
+    for _ in range(WARM_PASSES - replaced):
         judge.fill([driver], dict.fromkeys(range(count)))
         driver.block(count, 0, 0)
     compare = _count_operators if judge.device == "cpu" else _time_passes
@@ -173,6 +175,11 @@ def _time_passes(sampling: Sampling, judge: Judge, driver: ArmProcesses, steps: 
             judge.rewrite([driver], range(steps))
         taken[kind] = driver.block(steps, 0, 0)["wall_s"]
     return Refresh(process_set=sampling.process_set, steps=steps, unit="s", **taken)
+
+
+def _count_rounds(sampling: Sampling) -> int:
+    """Of this set."""
+    return sum(taken.process_set == sampling.process_set for taken in sampling.rounds)
 
 
 def _draw_batch(sampling: Sampling, judge: Judge) -> int | None:
