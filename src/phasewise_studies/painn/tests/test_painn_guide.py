@@ -17,6 +17,7 @@ from phasewise_studies.painn.data import load_frames
 from phasewise_studies.painn.tests.painn_molecules import SMALL
 from phasewise_studies.painn.tests.painn_states import write_state
 from phasewise_studies.painn.weights import load_model
+from phasewise_studies.testing import RIGHT
 
 STUDY = Path(__file__).parents[1]
 PAGES = ("notes/guide.md", "README.md")
@@ -90,7 +91,7 @@ def test_every_command_of_a_page_runs(page: str, tmp_path: Path) -> None:
         if command[0] == "phasewise":
             # it takes the lock of the whole machine, and finds `painn` by the project that it stands in
             done = run([sys.executable, "-m", *command], STUDY.parents[2], PHASEWISE_LOCK_DIR=str(tmp_path))
-            assert done.returncode == 0, done.stderr
+            assert done.returncode in RIGHT, done.stderr
             assert "03-analytic-forces aspirin: gate pass" in done.stdout + done.stderr
             continue
         done = run(make_small(command, seen), tmp_path)
