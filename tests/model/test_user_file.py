@@ -42,7 +42,7 @@ FILES = {
         "class Mute(Exception):\n    def __str__(self): raise ValueError('no')\nraise Mute",
         "exit status 1",
     ),
-    "garbage": ("import os\nfor n in range(3, 20):\n try: os.write(n, b'garbage\\n')\n except OSError: pass", "wrote into"),
+    "garbage": ("import os\nfor n in range(3, 1000):\n try: os.write(n, b'garbage\\n')\n except OSError: pass", "wrote into"),
     "closes all": ("import os; os.closerange(0, 100)", "ended"),
     "no hook": ("import sys; sys.excepthook = lambda *_: None; 1 / 0", "exit status 1"),
 }  # fmt: skip
