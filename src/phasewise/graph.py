@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,14 @@ class Graph:
         """The plans of each run."""
         return {(run.run_plan.workload, run.run_plan.run): _hold_plans(run, self.layout) for run in self.planned}
 
+    @cached_property
+    def waiting(self) -> dict[tuple[str, str], Counter[str]]:
+        """Of each run, how many variants stand on one."""
+        return {
+            (run.run_plan.workload, run.run_plan.run): Counter(name for plan in run.variants for name in plan.ancestors)
+            for run in self.planned
+        }
+
     def inputs(self, name: str, wildcards: Any) -> list[str]:
         """The records that a job of the stage reads, and those that it waits for.
 
@@ -50,7 +59,7 @@ class Graph:
         """
         stage, run = STAGES[name], self._find_run(wildcards)
         subject = "" if stage.of == "run" else getattr(wildcards, stage.of)
-        known = {"run": [""], "case": run.plan.cases, "variant": [plan.variant for plan in _plans(run)]}[stage.of]
+        known = {"run": [""], "case": run.plan.cases, "variant": run.rows}[stage.of]
         if subject not in known:
             raise ValueError(f"{run.workload}/{run.name} has no {stage.of} {subject}")
         later = (need for need in stage.after(run, subject) if not _is_too_late(run, need))
@@ -60,12 +69,11 @@ class Graph:
     def count_later(self, wildcards: Any) -> int:
         """Variants of the runs that come after this one: what is written first in the configuration is finished first."""
         runs = list(self.runs.values())
-        return sum(len(_plans(run)) for run in runs[runs.index(self._find_run(wildcards)) + 1 :])
+        return sum(len(run.rows) for run in runs[runs.index(self._find_run(wildcards)) + 1 :])
 
     def count_waiting(self, wildcards: Any) -> int:
         """With them, variants that stand on this one: the longest chain of a run goes first."""
-        plans = _plans(self._find_run(wildcards))
-        return self.count_later(wildcards) + sum(wildcards.variant in plan.ancestors for plan in plans)
+        return self.count_later(wildcards) + self.waiting[wildcards.workload, wildcards.run][wildcards.variant]
 
     def analyse_inputs(self, wildcards: Any) -> list[str]:
         """Every record of the run."""
@@ -97,7 +105,8 @@ class Graph:
 
     def _files(self, run: Run, needs: Iterable[Need]) -> list[str]:
         # thousands of them: the paths are ours, below the top folder, and there is nothing to resolve
-        return [run.path(kind, subject).relative_to(self.layout.root).as_posix() for kind, subject in needs]
+        top = f"{self.layout.root.as_posix()}/"
+        return [run.path(kind, subject).as_posix().removeprefix(top) for kind, subject in needs]
 
 
 def _hold_plans(planned: PlannedRun, layout: Layout) -> Run:
@@ -109,14 +118,9 @@ def _hold_plans(planned: PlannedRun, layout: Layout) -> Run:
     return run
 
 
-def _plans(run: Run) -> list[VariantPlan]:
-    return [record for record in run.known if isinstance(record, VariantPlan)]
-
-
 def _list_records(run: Run) -> list[Need]:
     """The records that the variants and the cases get."""
-    variants = [plan.variant for plan in _plans(run)]
-    subjects = [*(("variant", name) for name in variants), *(("case", case) for case in run.plan.cases)]
+    subjects = [*(("variant", name) for name in run.rows), *(("case", case) for case in run.plan.cases)]
     made: list[Need] = [
         (stage.record, subject)
         for of, subject in subjects
@@ -124,7 +128,7 @@ def _list_records(run: Run) -> list[Need]:
         if stage.of == of and stage.applies(run, subject)
     ]
     made = [need for need in made if not _is_too_late(run, need)]
-    return [*((VariantPlan, name) for name in variants), *made]
+    return [*((VariantPlan, name) for name in run.rows), *made]
 
 
 def _is_too_late(run: Run, need: Need) -> bool:

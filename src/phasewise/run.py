@@ -85,13 +85,18 @@ class Run:
         """The records that were given or read so far."""
         return tuple(record for record in self._records.values() if record is not None)
 
-    def path(self, kind: type[Record], subject: str = "") -> Path:
-        """Where that record lies; ValueError for a run that is in memory only."""
+    @cached_property
+    def folder(self) -> Path:
+        """Where its records lie; ValueError for a run that is in memory only."""
         if self.layout is None:
             raise ValueError(f"{self.workload}/{self.name} is in memory only")
-        if kind is Machine:
+        return self.layout.run(self.workload, self.name)
+
+    def path(self, kind: type[Record], subject: str = "") -> Path:
+        """Where that record lies; ValueError for a run that is in memory only."""
+        if kind is Machine and self.layout is not None:
             return self.layout.machine(self.plan.device)
-        return self.layout.run(self.workload, self.name) / FILES[kind].format(subject)
+        return self.folder / FILES[kind].format(subject)
 
     def find(self, kind: type[R], subject: str = "") -> R | None:
         """The record of that kind, of the run or of a variant; RecordError where it can't be read."""

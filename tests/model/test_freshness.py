@@ -10,7 +10,6 @@ import pytest
 
 from phasewise.model import sources
 from phasewise.model.freshness import judge_run
-from phasewise.records.plan import Kind
 
 
 @pytest.fixture
@@ -88,12 +87,10 @@ def test_a_phase_that_is_declared_otherwise_makes_stale_what_is_built_on_it(run,
     run.source = "declared.py"
     switches = {
         "00-baseline": {"fast": False, "block": 0},
-        "01-one": {"fast": True},
+        "01-one": {"fast": True, "block": 0},
         "02-two": {"fast": True, "block": 8},
     }
-    for row in run.variants:
-        row.kind = Kind.BASELINE if row.variant == "00-baseline" else Kind.PHASE
-        row.switches = switches.get(row.variant, {})
+    run.switches_of = switches.__getitem__
     run.phases = (
         SimpleNamespace(phase="one", variant="01-one", kept=True),
         SimpleNamespace(phase="two", variant="02-two", kept=False),

@@ -107,7 +107,10 @@ def test_gates_wait_for_the_baselines_alone_unless_it_is_too_slow_to_be_followed
         if too_slow:
             scaled = msgspec.structs.replace(baseline.cases[0], case=case, baseline_at=({"rows": 1}, {"rows": 2}))
             slow = msgspec.structs.replace(baseline, cases=(scaled,))
-        graph = Graph(planned=(replace(run, variants=(slow, *others, plan)),), layout=Layout(repository))
+        row = msgspec.structs.replace(run.run_plan.variants[-1], variant=plan.variant)
+        told = msgspec.structs.replace(run.run_plan, variants=(*run.run_plan.variants, row))
+        planned_run = replace(run, run_plan=told, variants=(slow, *others, plan))
+        graph = Graph(planned=(planned_run,), layout=Layout(repository))
         names = SimpleNamespace(workload=plan.workload, run=plan.run, variant=plan.variant)
         files = [Path(file) for file in graph.inputs("validate", names)]
         return [file.parent.name for file in files if file.name == "validate.json"]

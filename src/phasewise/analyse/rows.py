@@ -70,7 +70,7 @@ def make_row(told: Told, row: PlannedVariant, case: str) -> Row:
         part=phase.part if phase is not None else None,
         parent=parent,
         kept=row.kept,
-        switches=planned.switches if planned is not None else row.switches,
+        switches=planned.switches if planned is not None else run.plan.switches_of(row.variant),
         sets=_sets(run, row, parent, case),
         verdict=verdict,
         time_s=step,

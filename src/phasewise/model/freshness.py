@@ -18,7 +18,7 @@ from phasewise.model.sources import add_named_files, find_file, follow_imports, 
 from phasewise.model.workload import Workload
 from phasewise.records.base import Scalar
 from phasewise.records.errors import PlanError
-from phasewise.records.plan import Kind, PlannedVariant, RunPlan
+from phasewise.records.plan import PlannedVariant, RunPlan
 
 # beside the program module, where they exist
 SIBLINGS = ("checks", "peers")
@@ -153,14 +153,14 @@ def _list_replanned(run: RunPlan, root: Path) -> dict[str, tuple[str, ...]]:
     except PlanError:
         # then its files are not there either
         return {}
-    defaults = {row.variant: row.switches for row in run.variants if row.kind is Kind.BASELINE}
-    rows = {row.variant: {**next(iter(defaults.values()), {}), **row.switches} for row in run.variants}
+    rows = {row.variant for row in run.variants}
     found: dict[str, tuple[str, ...]] = {}
     for told in run.phases:
         phase = declared.get(told.phase)
         same = phase is not None and told.kept == phase.kept
         if phase is not None and told.variant in rows:
-            same = same and all(rows[told.variant].get(name, value) == value for name, value in phase.sets.items())
+            switches = run.switches_of(told.variant)
+            same = same and all(switches.get(name, value) == value for name, value in phase.sets.items())
         if not same:
             found[told.variant] = (f"phase {told.phase}",)
     return found

@@ -55,7 +55,8 @@ class Stack:
 
 def default_switches(workload: Workload) -> Values:
     """The baseline: the default of every switch."""
-    return {item.name: getattr(workload.switches(), item.name) for item in dataclasses.fields(workload.switches)}
+    defaults = workload.switches()
+    return {item.name: getattr(defaults, item.name) for item in dataclasses.fields(workload.switches)}
 
 
 def stack_variants(workload: Workload, cases: tuple[str, ...], machine: Machine, ablations: str = "none") -> Stack:

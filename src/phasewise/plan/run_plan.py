@@ -71,7 +71,11 @@ def _plan_phase(variant: Variant, phase: Phase) -> PlannedPhase:
 def _plan_variant(workload: Workload, stack: Stack, variant: Variant) -> PlannedVariant:
     case, first = next(iter(variant.places.items()))
     below = {other.name: other for other in stack.variants}
-    parent = below[first.parent].places[case].switches if first.parent else {}
+    parent = below[first.parent].places if first.parent else {}
+    sets = {
+        name: value for name, value in first.switches.items() if parent and parent[case].switches.get(name) != value
+    }
+    follows = next(iter(parent.values())).switches | sets if parent else {}
     return PlannedVariant(
         variant=variant.name,
         kind=variant.kind,
@@ -79,8 +83,8 @@ def _plan_variant(workload: Workload, stack: Stack, variant: Variant) -> Planned
         parent=first.parent,
         ancestors=first.ancestors,
         kept=variant.kept,
-        switches=first.switches,
-        sets={name: value for name, value in first.switches.items() if first.parent and parent.get(name) != value},
+        switches={name: value for name, value in first.switches.items() if follows.get(name) != value},
+        sets=sets,
         skip=variant.skip,
         untimed=variant.untimed,
         cases=tuple(variant.places),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from phasewise.model.configuration import Configuration, WorkloadOptions
 from phasewise.model.fields import Text, VariableName
@@ -33,6 +34,11 @@ class RunContext:
     budget: Budget
     lock: str
 
+    @cached_property
+    def defaults(self) -> dict[str, Scalar]:
+        """The baseline."""
+        return default_switches(self.workload)
+
 
 def plan_variant(context: RunContext, stack: Stack, variant: Variant) -> VariantPlan:
     """The plan of one variant of `stack`."""
@@ -58,13 +64,13 @@ def plan_variant(context: RunContext, stack: Stack, variant: Variant) -> Variant
         ancestors=tuple(ancestors),
         kept=variant.kept,
         must=variant.phase.must if variant.phase else None,
-        switches=_changed(workload, first.switches),
+        switches=_changed(context, first.switches),
         peer=variant.peer,
         environment=environment,
         ranks=int(ranks),
         skip=variant.skip,
         untimed=variant.untimed,
-        cases=tuple(_plan_case(workload, case, context.size, variant) for case in variant.places),
+        cases=tuple(_plan_case(context, case, variant) for case in variant.places),
         tier=context.tier,
         allowance=_allow(tolerance),
         budget=context.budget,
@@ -79,12 +85,12 @@ def plan_variant(context: RunContext, stack: Stack, variant: Variant) -> Variant
     )
 
 
-def _plan_case(workload: Workload, name: str, size: str, variant: Variant) -> PlannedCase:
-    case, place = workload.cases[name], variant.places[name]
+def _plan_case(context: RunContext, name: str, variant: Variant) -> PlannedCase:
+    case, place, size = context.workload.cases[name], variant.places[name], context.size
     return PlannedCase(
         case=name,
         shape=dict(shape_at(case, size) or {}),
-        switches=_changed(workload, place.switches),
+        switches=_changed(context, place.switches),
         parent=place.parent,
         ancestors=place.ancestors,
         inputs=case.inputs,
@@ -97,10 +103,9 @@ def _plan_case(workload: Workload, name: str, size: str, variant: Variant) -> Pl
     )
 
 
-def _changed(workload: Workload, switches: Mapping[str, Scalar]) -> dict[str, Scalar]:
+def _changed(context: RunContext, switches: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """The switches that differ from the baseline: a switch that is added later leaves older plans as they are."""
-    defaults = default_switches(workload)
-    return {name: value for name, value in switches.items() if value != defaults[name]}
+    return {name: value for name, value in switches.items() if value != context.defaults[name]}
 
 
 def _plan_checks(workload: Workload, stack: Stack, variant: Variant) -> tuple[PlannedCheck, ...]:

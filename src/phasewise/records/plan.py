@@ -208,7 +208,8 @@ class PlannedVariant(Record, frozen=True, kw_only=True):
     parent: str | None
     ancestors: tuple[str, ...]
     kept: bool
-    switches: dict[str, Scalar]
+    # those that do not follow from the parent's row and `sets`: of the baseline all, of others few, where the parent's row is of another case
+    switches: dict[str, Scalar] = {}
     # switches that differ from the parent's
     sets: dict[str, Scalar]
     skip: str | None = None
@@ -258,3 +259,15 @@ class RunPlan(Record, frozen=True, kw_only=True):
     program: str = ""
     # digest of the code that judges and renders: both are renewed when it changes, and nothing is measured again
     code: str = ""
+
+    def switches_of(self, variant: str) -> dict[str, Scalar]:
+        """All switches of a variant in its first case; empty for one that is not planned."""
+        rows = {row.variant: row for row in self.variants}
+        chain = []
+        while variant in rows:
+            chain.append(rows.pop(variant))
+            variant = chain[-1].parent or ""
+        found: dict[str, Scalar] = {}
+        for row in reversed(chain):
+            found |= row.sets | row.switches
+        return found

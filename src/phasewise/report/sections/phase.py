@@ -84,9 +84,8 @@ def _change(run: Run, phase: PlannedPhase, rows: tuple[tuple[CaseResult, Row], .
 
 
 def _switches(run: Run, rows: tuple[tuple[CaseResult, Row], ...], parent: str | None) -> dict[str, Scalar]:
-    planned = run.rows.get(parent) if parent else None
-    if planned is not None:
-        return planned.switches
+    if parent in run.rows:
+        return run.plan.switches_of(parent)
     row = row_of(rows[0][0], parent) if rows else None
     return row.switches if row else {}
 
