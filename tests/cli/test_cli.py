@@ -28,6 +28,7 @@ SUBCOMMANDS = {
     "export",
     "init",
     "judge",
+    "look",
     "measure",
     "headline",
     "control",
