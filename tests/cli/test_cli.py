@@ -28,6 +28,7 @@ SUBCOMMANDS = {
     "export",
     "init",
     "judge",
+    "look",
     "measure",
     "headline",
     "control",
@@ -256,11 +257,12 @@ def test_jobs_of_a_pool_measure_each_on_a_gpu_of_its_own(tmp_path, monkeypatch):
 def test_a_run_of_several_gpus_has_as_many_jobs_at_a_time(monkeypatch):
     started = {}
 
-    def run(command, environment):
+    def run(command, environment, **kept):
         started.update(command=command, env=environment)
+        os.close(kept["kept"][0])
         return 0
 
-    monkeypatch.setattr("phasewise.cli.keep.run_in_group", run)
+    monkeypatch.setattr("phasewise.cli.follow.run_in_group", run)
     monkeypatch.setattr("phasewise.cli.keep.name_gpus", lambda entries: dict.fromkeys(entries, "GPU-x"))
     done = CliRunner().invoke(commands, ["run", "--gpus", "2,3", "--prioritize", "index", "--", "all"])
     assert done.exit_code == 0, done.output
@@ -278,7 +280,13 @@ def test_a_run_has_the_threads_that_make_report_has(monkeypatch, set_to, threads
     else:
         monkeypatch.setenv("OMP_NUM_THREADS", set_to)
     seen = []
-    monkeypatch.setattr("phasewise.cli.keep.run_in_group", lambda command, environment: seen.append(environment) or 0)
+
+    def run(command, environment, **kept):
+        seen.append(environment)
+        os.close(kept["kept"][0])
+        return 0
+
+    monkeypatch.setattr("phasewise.cli.follow.run_in_group", run)
     assert CliRunner().invoke(commands, ["run"]).exit_code == 0
     assert seen[0]["OMP_NUM_THREADS"] == threads
 

@@ -13,6 +13,7 @@ import click
 from phasewise.cli.explore import init, try_variant
 from phasewise.cli.judge import judge
 from phasewise.cli.keep import retry, run
+from phasewise.cli.look import look
 from phasewise.cli.machine import doctor
 from phasewise.cli.say import say
 from phasewise.cli.stages import analyse, make_command, plan, prepare, report
@@ -28,7 +29,7 @@ def commands() -> None:
     """Make a PyTorch workload fast one phase at a time, and prove each step."""
 
 
-for command in (plan, prepare, analyse, report, init, try_variant, doctor, judge, retry, run, status):
+for command in (plan, prepare, analyse, report, init, try_variant, doctor, judge, look, retry, run, status):
     commands.add_command(command)
 for stage in STAGES.values():
     if stage.name not in commands.commands:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
 
 # handed on to the whole group
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -14,12 +15,18 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GUARD = 'read -r line || kill -KILL "-$1"'
 
 
-def run_in_group(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def run_in_group(
+    command: Sequence[str], environment: Mapping[str, str], *, output: IO[bytes] | None = None, kept: Sequence[int] = ()
+) -> int:
     """The exit status of `command`, negative for a signal; what it has started ends with it, or with this process.
 
-    Signals that this process gets go to all of the group: by itself Snakemake would let its jobs run to their end.
+    Signals that this process gets go to all of the group: by itself Snakemake would let its jobs run to their end. `output` is where its
+    lines and errors go, if not to ours; the open files `kept` are its own too, and are closed here once it has them.
     """
-    child = subprocess.Popen(command, env=environment, process_group=0)
+    error = None if output is None else subprocess.STDOUT
+    child = subprocess.Popen(command, env=environment, process_group=0, stdout=output, stderr=error, pass_fds=kept)
+    for file in kept:
+        os.close(file)
     with _guard(child.pid), _hand_on(child.pid):
         # not reaped yet, so that its number stays that of the group
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

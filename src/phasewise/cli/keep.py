@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import click
 
 from phasewise.cli.budget import DEADLINE, parse_duration
-from phasewise.cli.command_group import run_in_group
-from phasewise.cli.project import load_configuration, open_run, project_layout
+from phasewise.cli.follow import LOG, follow
+from phasewise.cli.project import find_snakefile, load_configuration, open_run, project_layout
+from phasewise.cli.results import describe_results
 from phasewise.cli.say import say
 from phasewise.environment import POOL, name_gpus
 from phasewise.jobs import Stage
+from phasewise.model.layout import Layout
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.measure import HeadlineMeasurement, Measurement
 from phasewise.records.plan import RunPlan
@@ -53,7 +53,10 @@ class ThroughCommand(click.Command):
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tuple[str, ...]) -> None:
-    """Run the graph in this folder: snakemake with ARGUMENTS, from the project's own Snakefile or the package's."""
+    """Run the graph in this folder: snakemake with ARGUMENTS, from the project's own Snakefile or the package's.
+
+    A line a job, then what the phases came to. Snakemake's own lines go to logs/run.log, and are shown where it ran no job.
+    """
     # as `make report` has it: threads that wait for each other spin, and are what differs most between two machines
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     extra: list[str] = []
@@ -67,25 +70,38 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
     if budget is not None:
         environment[DEADLINE] = str(time.time() + parse_duration(budget))
         extra += ["--keep-going"]
-    snakefile = Path("Snakefile") if Path("Snakefile").is_file() else Path(__file__).parents[3] / "Snakefile"
-    if not snakefile.is_file():
-        raise PlanError("Snakefile: none here nor beside the package's sources; call this in a project's top folder")
     made = plan_here()
-    if expect is not None and not makes_run(expect, made):
+    if expect is not None and not makes_run(expect, sorted({name for _, name in made})):
         return
+    layout = project_layout()
+    snakefile = find_snakefile(layout.root)
     # --resources takes all words up to the next option, so targets must not follow it
-    command = [sys.executable, "-m", "snakemake", *extra, "--snakefile", str(snakefile), *arguments]
-    raise click.exceptions.Exit(run_in_group(command, environment))
+    words = [*extra, "--snakefile", str(snakefile), *arguments]
+    code, followed = follow(words, environment, layout)
+    if not followed.ended and (code or arguments):
+        # what was asked of Snakemake itself, or why it did not start
+        say((layout.root / LOG).read_text(errors="replace"))
+    else:
+        tell_results(made, layout)
+        say(f"Snakemake's own lines: {LOG}")
+    raise click.exceptions.Exit(code)
 
 
-def plan_here() -> list[str]:
-    """The runs that this machine makes; raises PlanError, where Snakemake would wrap the sentence in its own words."""
+def tell_results(made: Sequence[tuple[str, str]], layout: Layout) -> None:
+    """What is on record of each run."""
+    for workload, name in made:
+        run = Run(workload, name, layout=layout, forgiving=True)
+        say(describe_results(run, layout) or f"{workload} {name}: nothing has been judged yet")
+
+
+def plan_here() -> list[tuple[str, str]]:
+    """Workload and name of each run that this machine makes; raises PlanError, where Snakemake would wrap the sentence in its own words."""
     from phasewise.plan import find_machine, plan_runs
 
     layout = project_layout()
     configuration = load_configuration(layout)
     plans = plan_runs(configuration, layout.root, find_machine(layout, configuration.device))
-    return sorted({planned.run_plan.run for planned in plans})
+    return [(planned.run_plan.workload, planned.run_plan.run) for planned in plans]
 
 
 def makes_run(name: str, made: Sequence[str]) -> bool:

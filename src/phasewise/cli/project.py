@@ -16,10 +16,20 @@ def project_layout() -> Layout:
     return Layout(Path.cwd())
 
 
+# what a project without a Snakefile of its own is run by
+PACKAGED = Path(__file__).parents[1] / "project"
+
+
 def find_schema(root: Path) -> Path:
-    """The project's own schema, else the one beside the package's sources."""
+    """The project's own schema, else the package's."""
     own = root / SCHEMA
-    return own if own.is_file() else Path(__file__).parents[3] / SCHEMA
+    return own if own.is_file() else PACKAGED / SCHEMA
+
+
+def find_snakefile(root: Path) -> Path:
+    """The project's own Snakefile, else the package's."""
+    own = root / "Snakefile"
+    return own if own.is_file() else PACKAGED / "Snakefile"
 
 
 def load_configuration(layout: Layout) -> Configuration:

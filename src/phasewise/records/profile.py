@@ -6,6 +6,9 @@ from phasewise.records.base import Bytes, Record, Scalar, Seconds, StageRecord
 from phasewise.records.machine import Sensors
 from phasewise.records.verdict import Failure
 
+# region of what an optimizer's step is handed to call: a whole step of training, and no work of the optimizer
+CLOSURE = "closure of the optimizer"
+
 
 class Breakdown(Record, frozen=True, kw_only=True):
     """Disjoint parts of one profiled step; they sum to its wall time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from phasewise.analyse.claims import KERNEL, Ask
 from phasewise.analyse.evidence import Evidence, Judgement, absent, abstain, count, per_cent
 from phasewise.records.base import Quantity
+from phasewise.records.profile import CLOSURE
 from phasewise.records.verdict import Failure, Reason
 
 # torch-tb-profiler warns from 90 % of the device's memory on
@@ -65,7 +66,8 @@ def find_optimizer_not_fused(evidence: Evidence) -> Judgement:
     names = {operator.name for operator in evidence.trace.operators}
     if not regions or any(name.startswith("aten::_fused_") for name in names):
         return absent(OPTIMIZER_SHARE, share=per_cent(0.0))
-    share = sum(region.share for region in regions)
+    closures = sum(region.share for region in evidence.trace.regions if region.name == CLOSURE)
+    share = sum(region.share for region in regions) - closures
     if share < OPTIMIZER_SHARE:
         return absent(OPTIMIZER_SHARE, share=per_cent(share))
     is_foreach = any(name.startswith("aten::_foreach_") for name in names)

@@ -63,6 +63,8 @@ def find_memory_bound(evidence: Evidence) -> Judgement:
         is_found = share >= 0.1
     elif evidence.floor is None:
         return abstain(evidence.lacks("floor"))
+    elif evidence.work is not None and evidence.work.bytes <= 0.0:
+        return abstain("the workload declares no bytes")
     else:
         rows = evidence.rows(lambda kernel: True)
         is_bytes = evidence.floor.bytes_s >= evidence.floor.flops_s
