@@ -101,7 +101,7 @@ def validate(planned: PlannedRun, root: Path) -> dict[str, Validation]:
 
 
 def leave_phase(planned: PlannedRun) -> PlannedRun:
-    """Without the baseline: its own error is then no yardstick."""
+    """Without the baseline, so that its own error is not compared with."""
     return replace(planned, variants=tuple(one for one in planned.variants if one.kind is Kind.PHASE))
 
 
