@@ -163,6 +163,17 @@ def test_the_gain_of_a_graph_lies_between_the_nodes_and_the_kernels() -> None:
     assert found.gain.low == pytest.approx(10e-3 / (10e-3 - 0.8 * 6e-3), rel=1e-6)
 
 
+def test_what_launches_cannot_explain_is_other_work_of_the_host() -> None:
+    planted = PLANTED["launch-gaps"]["found"]
+    host = replace(planted, breakdown=Breakdown(wall_s=10e-3, kernel_s=1e-3, launch_gap_s=1e-3, host_s=8e-3))
+    few = judge("launch-gaps", replace(host, count=Count(launches=40)))
+    assert few.seconds == pytest.approx(40 * 10 * 4e-6, rel=1e-6)
+    assert "idle for 90 % of the step; launches a step: 40, which explain at most" in few.evidence[0]
+    assert judge("launch-gaps", replace(host, count=Count(launches=4000))).seconds == pytest.approx(9e-3, rel=1e-6)
+    none = replace(planted, breakdown=Breakdown(wall_s=10e-3, kernel_s=1e-3, host_s=9e-3), count=Count(launches=2))
+    assert judge("launch-gaps", none).outcome == "absent"
+
+
 def test_the_gain_of_tensor_cores_follows_the_measured_rates() -> None:
     found = judge("matmul-in-fp32", **PLANTED["matmul-in-fp32"])
     assert found.gain is not None
