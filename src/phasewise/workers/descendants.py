@@ -54,7 +54,7 @@ def end_descendants(pid: int) -> None:
         end(living)
 
 
-def end_orphans(own: Collection[int]) -> None:
+def end_orphans(own: Collection[int | None]) -> None:
     """Kill what lives below this process and was started by one that has gone: its children but for its `own`, with all below them."""
     for child in psutil.Process().children():
         if child.pid not in own:
