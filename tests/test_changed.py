@@ -145,7 +145,9 @@ def test_a_file_that_cannot_be_read_leaves_nothing_out(cloned: Path) -> None:
     assert choose_left_out(cloned, None)[0] == []
 
 
-@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["alone", "side-by-side"])
+@pytest.mark.parametrize(
+    "words", [pytest.param((), id="alone"), pytest.param(("-n", "2"), id="side-by-side", marks=pytest.mark.slow)]
+)
 def test_what_is_left_out_is_not_run_and_is_told(cloned: Path, words: tuple[str, ...]) -> None:
     for name in ("one", "two", "three"):
         (cloned / f"src/phasewise_studies/{name}/tests/test_{name}.py").write_text("def test(): pass")

@@ -15,10 +15,15 @@ SHAPES = sorted(path.stem for path in CONTRACT.glob("*.py"))
 # which of these it is hangs on the machine; what a status needs is tested where the clock is injected
 JUDGED = {"FASTER", "SAME", "SLOWER", "INCONCLUSIVE"}
 SUMMARY = json.loads((REPOSITORY / "src/phasewise/analyse/summary.schema.json").read_text())
-# profiles and exports cost as much as the rest: shapes whose programs ask for them have a project of their own
-APART = {"group": "profiled", "training": "profiled", "layout": "exported"}
+# profiles and exports cost as much as the rest: shapes whose programs ask for them have a project of their own;
+# what "more" shapes show of a gate, a process or a stage alone is tested where that is, in seconds
+APART = {
+    "group": "profiled", "training": "profiled", "layout": "exported",
+    **dict.fromkeys(("alternatives", "memory", "prepared", "sampling", "slow"), "more"),
+}  # fmt: skip
 OPTIONS = {
     "plain": {"profilers": []},
+    "more": {"profilers": []},
     "profiled": {"profilers": ["torch"]},
     "exported": {"profilers": [], "exporters": ["torch-export"]},
 }
@@ -138,6 +143,7 @@ def test_shape_two_cases(read_shape):
         assert [(arm["arm"], arm["variant"]) for arm in control["arms"]] == [("parent", end), ("variant", end)]
 
 
+@pytest.mark.slow
 def test_shape_alternatives(read_shape):
     """An alternative is measured and not built upon; what the gate has to refuse is refused, and never timed."""
     project = read_shape("alternatives")
@@ -162,6 +168,7 @@ def test_shape_layout(read_shape):
     assert (export["target"], export["status"]) == ("torch-export", "skipped")
 
 
+@pytest.mark.slow
 def test_shape_memory(read_shape):
     """What runs out of memory is a result; what runs in its place is ENABLED."""
     project = read_shape("memory")
@@ -192,6 +199,7 @@ def test_shape_group(read_shape):
         assert efficiency["value"] == pytest.approx(row["speedup_previous"]["estimate"] / 2)
 
 
+@pytest.mark.slow
 def test_shape_slow(read_shape):
     """A baseline that is too slow is measured at smaller shapes, and nothing is said of it at the case's own."""
     project = read_shape("slow")
@@ -206,6 +214,7 @@ def test_shape_slow(read_shape):
     assert row["speedup_baseline"] is None and row["time_s"] > 0
 
 
+@pytest.mark.slow
 def test_shape_prepared(read_shape):
     """What prepare made is on record with its hash, and read by every later stage."""
     project = read_shape("prepared")
@@ -215,6 +224,7 @@ def test_shape_prepared(read_shape):
     assert phase_row(project.summary("prepared"), "gather")["status"] in JUDGED
 
 
+@pytest.mark.slow
 def test_shape_sampling(read_shape):
     """A sampler's counts are state; its draws are the reference's, and fit their distribution."""
     project = read_shape("sampling")

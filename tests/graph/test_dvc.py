@@ -111,6 +111,7 @@ def clone(record, tmp_path):
     return found
 
 
+@pytest.mark.slow
 def test_repro_runs_the_graph_to_the_report(record, said):
     assert "Running stage 'workload@sums'" in said["first"] and "Running stage 'index'" in said["first"]
     assert record.summary("sums")["phases"][0]["validation"] == "pass"
@@ -121,11 +122,13 @@ def test_repro_runs_the_graph_to_the_report(record, said):
     assert not status(record)
 
 
+@pytest.mark.slow
 def test_a_second_repro_does_nothing(said):
     for stage in ("workload@sums", "index"):
         assert f"Stage '{stage}' didn't change, skipping" in said["second"]
 
 
+@pytest.mark.slow
 def test_metrics_are_the_summarys_numbers(said, record):
     shown = json.loads(said["metrics"])[""]["data"]["reports/metrics.json"]["data"]
     numbers = shown["sums"][RUN]["rows"]
@@ -138,6 +141,7 @@ def test_metrics_are_the_summarys_numbers(said, record):
     assert now["time_s"] == summary["phases"][0]["time_s"] != numbers["time_s"]
 
 
+@pytest.mark.slow
 def test_a_changed_switch_shows_in_the_difference(said):
     assert "Running stage 'workload@sums'" in said["third"]
     changed = json.loads(said["difference"])["reports/metrics.json"]
@@ -145,12 +149,14 @@ def test_a_changed_switch_shows_in_the_difference(said):
     assert changed[f"sums.{RUN}.rows.speedup"]["old"] != changed[f"sums.{RUN}.rows.speedup"]["new"]
 
 
+@pytest.mark.slow
 def test_plots_show_the_phases(record, tmp_path):
     tool(record, "dvc", "plots", "show", "--out", str(tmp_path / "plots"))
     page = (tmp_path / "plots" / "index.html").read_text()
     assert "Speed-up over the baseline" in page and f"sums {RUN} rows: 01-blocked" in page
 
 
+@pytest.mark.slow
 def test_a_clone_with_pulled_data_has_nothing_to_do(record, clone):
     captures = [path for path in (record.folder / "profiles/captures").rglob("*") if path.is_file()]
     assert captures
@@ -165,6 +171,7 @@ def test_a_clone_with_pulled_data_has_nothing_to_do(record, clone):
     assert clone.contents("*.json") == before
 
 
+@pytest.mark.slow
 def test_an_earlier_commit_comes_back_whole(clone):
     tool(clone, "git", "checkout", "--quiet", "HEAD~1")
     tool(clone, "dvc", "pull", "--quiet")
@@ -174,7 +181,7 @@ def test_an_earlier_commit_comes_back_whole(clone):
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
-def test_another_machines_run_is_refused_before_anything_is_written(record, tmp_path):
+def test_another_machines_run_is_refused_before_anything_is_written(tmp_path):
     project = make_project(tmp_path / "project", {"sums": STACKED})
     done = project.call("phasewise", "run", "--expect", "full-h200", check=False)
     assert done.returncode == 2 and "this machine makes tiny-cpu" in done.stderr

@@ -146,6 +146,7 @@ def test_a_second_run_in_the_same_folder_is_refused_and_the_first_goes_on(projec
     assert project.run(target).returncode == 0
 
 
+@pytest.mark.slow
 def test_two_projects_on_one_machine_take_turns_and_both_end_well(tmp_path):
     locks = {"PHASEWISE_LOCK_DIR": str(tmp_path)}
     projects = [make_project(tmp_path / name, {"sums": TEMPLATE}, profilers=[]) for name in ("one", "two")]

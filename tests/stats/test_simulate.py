@@ -108,7 +108,13 @@ def test_the_same_code_against_itself_is_seldom_called_faster_or_slower(rules):
 REPORTS = {"nothing differs": [0.0, 0.0, 0.0], "a third differs": [0.05, 0.0, 0.0], "all differ by 1 %": [0.01] * 3}
 
 
-@pytest.mark.parametrize("gains", REPORTS.values(), ids=REPORTS)
+@pytest.mark.parametrize(
+    "gains",
+    [
+        pytest.param(gains, id=name, marks=[] if name == "nothing differs" else pytest.mark.slow)
+        for name, gains in REPORTS.items()
+    ],
+)
 def test_a_whole_report_raises_a_false_alarm_in_one_run_of_twenty(gains):
     """Without a noise limit, so that the corrected p-values alone hold the rate; at a true 1 % SAME is false."""
     share = false_reports(gains=[gains] * 15, rules=THREE_SETS, runs=400, seed=14)

@@ -30,6 +30,7 @@ from typing import Any
 
 from phasewise.bench.no_gc import no_gc
 from phasewise.model.apart import die_with_parent
+from phasewise.workers.descendants import adopt_orphans, end_descendants, end_orphans
 
 # of torch.profiler: it asks whether the compiler has something to annotate; of a second opinion: pandas
 TOOLS = ("torch._inductor", "torch_tb_profiler.profiler.data")
@@ -55,6 +56,8 @@ class Server:
     listener: socket.socket
     # what its workers need beside torch
     tools: tuple[str, ...] = ()
+    # the second server, a child of the first
+    second: int | None = None
     workers: dict[int, socket.socket] = field(default_factory=dict)
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
@@ -86,9 +89,12 @@ class Server:
                     return order
 
     def close(self) -> None:
-        """End all workers; the folder of the sockets goes with the last of them."""
+        """End all workers and what they left; the folder of the sockets goes with the last of them."""
         for pid in list(self.workers):
             self._drop(pid)
+        if self.second is not None:
+            os.waitpid(self.second, 0)
+        end_descendants(os.getpid())
         with contextlib.suppress(OSError):
             path = Path(self.listener.getsockname())
             path.unlink()
@@ -126,7 +132,7 @@ class Server:
         return Order(descriptors=tuple(descriptors), surroundings=json.loads(request))
 
     def _reap(self) -> None:
-        """Tell the clients of the workers that have ended how they did."""
+        """Tell the clients of the workers that have ended how they did, and end what these left."""
         for pid in list(self.workers):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
@@ -134,9 +140,11 @@ class Server:
                 with contextlib.suppress(OSError):
                     connection.send(str(os.waitstatus_to_exitcode(status)).encode())
                 connection.close()
+        end_orphans({*self.workers, self.second})
 
     def _drop(self, pid: int) -> None:
-        """End a worker that nobody waits for any more."""
+        """End a worker that nobody waits for any more, with all that it started."""
+        end_descendants(pid)
         os.kill(pid, signal.SIGKILL)
         # it may not have got to a group of its own
         with contextlib.suppress(ProcessLookupError):
@@ -189,9 +197,11 @@ def _surround(order: Order) -> tuple[int, ...]:
 if __name__ == "__main__":
     plain, tooled = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
     profiler = os.fork()
+    # what its workers leave in sessions of their own comes to it
+    adopt_orphans()
     if profiler:
         tooled.close()
-        server = Server(plain)
+        server = Server(plain, second=profiler)
     else:
         die_with_parent()
         plain.close()
@@ -199,8 +209,6 @@ if __name__ == "__main__":
     order = server.serve()
     if order is None:
         server.close()
-        if profiler:
-            os.waitpid(profiler, 0)
     else:
         # as the end of this program, so that the interpreter ends as that of a fresh worker does
         surrounded = _surround(order)

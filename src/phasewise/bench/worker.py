@@ -19,6 +19,7 @@ from phasewise.bench.import_function import import_function
 from phasewise.bench.no_gc import no_gc
 from phasewise.model.apart import die_with_parent
 from phasewise.workers.channel import Channel
+from phasewise.workers.descendants import adopt_orphans
 from phasewise.workers.failure import describe_exception
 
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
@@ -49,6 +50,7 @@ def main(read_fd: int, write_fd: int, *files: int) -> None:
 def open_channel(read_fd: int, write_fd: int) -> Channel:
     """The channel to the process that started this one, which now ends with it, and tells it of an exception."""
     die_with_parent()
+    adopt_orphans()
     # children of user code must not hold the pipes
     os.set_inheritable(read_fd, False)
     os.set_inheritable(write_fd, False)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import msgspec
 from phasewise.records.errors import UserError
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.channel import Channel
+from phasewise.workers.descendants import end, list_marked
 from phasewise.workers.enclosure import Enclosure, find_inner
 from phasewise.workers.failure import ProcessFailed, describe_exit, describe_timeout
 from phasewise.workers.forked import Forked, fork_worker
@@ -26,7 +28,7 @@ from phasewise.workers.oom import count_oom_kills
 
 # an interpreter that crashes says where
 FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
-# set in every worker
+# set in every worker, to a mark of its own that what it starts has too
 WORKER = "PHASEWISE_WORKER"
 # a dead worker's pipe may be held open by a child of it, so its pulse is felt this often too
 PULSE_S = 1.0
@@ -66,7 +68,8 @@ class Process:
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
         own = (down_read, up_write, self._stderr.fileno(), *files)
-        around = _environment(environment) | ({} if enclosure is None else enclosure.environment)
+        self._mark = uuid.uuid4().hex
+        around = _environment(environment) | {WORKER: self._mark} | ({} if enclosure is None else enclosure.environment)
         try:
             fresh = fresh or enclosure is not None or not all(name.startswith(LATE) for name in environment)
             # the compiler, too, reads its environment when it is imported
@@ -117,7 +120,7 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """End it with all its children."""
+        """End it with all that it started, also in sessions of their own."""
         if self._ended:
             return
         self._ended = True
@@ -126,6 +129,7 @@ class Process:
         # of a forked one the server tells, which may have been stopped
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(FAREWELL_S)
+        end(list_marked(WORKER, self._mark))
         self.channel.close()
         self._stderr.close()
 
@@ -228,7 +232,6 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {
         **os.environ,
         **FAULT_HANDLER,
-        WORKER: "1",
         **extra,
         "PYTHONPATH": os.pathsep.join(part for part in (package, path) if part),
     }

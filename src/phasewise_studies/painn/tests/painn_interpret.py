@@ -6,8 +6,8 @@ from phasewise_studies.painn.kernels.dense import TileLaunch
 from phasewise_studies.painn.kernels.launches import RowLaunch
 from phasewise_studies.painn.layout import Atoms, Edges
 from phasewise_studies.painn.tests import painn_kernel_cases as cases
-from phasewise_studies.painn.tests.painn_interpreted import print_cases
 from phasewise_studies.painn.tests.painn_tile_cases import LENGTHS, check_layers, check_poison, draw_rows
+from phasewise_studies.testing import print_cases
 
 # tiles with warps of 16 and of 32 features
 TILE = RowLaunch(32, 2, warps=2, tile=8)

@@ -10,7 +10,7 @@ from phasewise_studies.painn.kernels import cells
 from phasewise_studies.painn.kernels.boxes import plan_box
 from phasewise_studies.painn.layout import Edges
 from phasewise_studies.painn.tests import painn_kernel_cases as cases
-from phasewise_studies.painn.tests.painn_interpreted import print_cases
+from phasewise_studies.testing import print_cases
 
 SKEWED = torch.tensor([[6.0, 0.0, 0.0], [1.0, 4.0, 0.0], [-1.0, 1.0, 7.0]])
 LONG = torch.tensor([[10.5, 0.0, 0.0], [2.0, 6.0, 0.0], [0.0, -1.0, 5.5]])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from phasewise_studies.painn.tests import painn_interpret_lists
-from phasewise_studies.painn.tests.painn_interpreted import Found, find_wrong, interpret_cases, mark_slow
+from phasewise_studies.painn.tests.painn_interpreted import find_wrong
+from phasewise_studies.testing import Found, interpret_cases, mark_slow
 
 QUICK = ("molecules", "skewed", "full-cell", "short-box")
 SLOW = ("long", "crowded", "lost-atoms")
@@ -14,7 +15,7 @@ SLOW = ("long", "crowded", "lost-atoms")
 @pytest.fixture(scope="module")
 def interpreted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
     """What each case gave."""
-    return interpret_cases(request, tmp_path_factory, "painn_interpret_lists")
+    return interpret_cases(request, tmp_path_factory, painn_interpret_lists.__name__)
 
 
 @pytest.mark.parametrize("name", mark_slow(QUICK, SLOW))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from phasewise_studies.painn.tests import painn_interpret
-from phasewise_studies.painn.tests.painn_interpreted import TOLERANCE, Found, find_wrong, interpret_cases, mark_slow
+from phasewise_studies.painn.tests.painn_interpreted import TOLERANCE, find_wrong
+from phasewise_studies.testing import Found, interpret_cases, mark_slow
 
 # the highest Bessel function turns through 63 rad up to the cutoff: rounding d to 2^-24 is 4e-6 of its slope
 BESSEL = 1e-5
@@ -17,7 +18,7 @@ SLOW = ("resident-two", "streamed-four", "wide-tiles", "tiles-poison", "tiles-la
 @pytest.fixture(scope="module")
 def interpreted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
     """What each case gave."""
-    return interpret_cases(request, tmp_path_factory, "painn_interpret")
+    return interpret_cases(request, tmp_path_factory, painn_interpret.__name__)
 
 
 @pytest.mark.parametrize("name", mark_slow(QUICK, SLOW))

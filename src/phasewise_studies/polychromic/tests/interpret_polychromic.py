@@ -1,9 +1,9 @@
-"""Run by test_polychromic_kernels.py in a process where Triton interprets: prints what each case gave, as JSON."""
+"""Run by test_polychromic_kernels.py in a process where Triton interprets: prints what each case that is named gave."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from phasewise_studies.polychromic.model import sampling, shared_cache
 from phasewise_studies.polychromic.model.diversity import diversity_broadcast, diversity_closed
 from phasewise_studies.polychromic.model.llama import Forward
 from phasewise_studies.polychromic.model.weights import ModelShape, draw_weights
+from phasewise_studies.testing import print_cases
 
 CPU = torch.device("cpu")
 # odd in everything that may be odd; the inner size ends in the middle of a block
@@ -73,25 +74,22 @@ def diversity(groups: int, n: int, width: int) -> dict[str, float]:
     return {"error": max(float((a - b).abs().max()) for a, b in zip(found, exact, strict=True))}
 
 
-def main() -> None:
-    """Measure all cases."""
-    found = {
-        "decode sampled": decode(sampling.Sampling()),
-        "decode greedy": decode(sampling.GREEDY),
-        "decode qwen3 sampled": decode(sampling.Sampling(), QWEN3),
-        "decode qwen3 greedy": decode(sampling.GREEDY, replace(QWEN3, tied=False)),
-        "sample peaked": sample(193, 8.0, 0.9),
-        "sample flat": sample(300, 0.01, 0.9),
-        "sample greedy": sample(77, 3.0, 0.0),
-        "sample greedy tied": sample(77, 1.0, 0.0, tied=True),
-        "sample all": sample(64, 3.0, 1.0),
-        "diversity documented": diversity(1, 10, 384),
-        "diversity pair": diversity(2, 2, 24),
-        "diversity alone": diversity(3, 1, 7),
-        "diversity odd": diversity(3, 5, 100),
-    }
-    print(json.dumps(found))
+CASES = {
+    "decode sampled": partial(decode, sampling.Sampling()),
+    "decode greedy": partial(decode, sampling.GREEDY),
+    "decode qwen3 sampled": partial(decode, sampling.Sampling(), QWEN3),
+    "decode qwen3 greedy": partial(decode, sampling.GREEDY, replace(QWEN3, tied=False)),
+    "sample peaked": partial(sample, 193, 8.0, 0.9),
+    "sample flat": partial(sample, 300, 0.01, 0.9),
+    "sample greedy": partial(sample, 77, 3.0, 0.0),
+    "sample greedy tied": partial(sample, 77, 1.0, 0.0, tied=True),
+    "sample all": partial(sample, 64, 3.0, 1.0),
+    "diversity documented": partial(diversity, 1, 10, 384),
+    "diversity pair": partial(diversity, 2, 2, 24),
+    "diversity alone": partial(diversity, 3, 1, 7),
+    "diversity odd": partial(diversity, 3, 5, 100),
+}
 
 
 if __name__ == "__main__":
-    main()
+    print_cases(CASES)

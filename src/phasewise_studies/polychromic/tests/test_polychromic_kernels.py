@@ -13,18 +13,25 @@ from phasewise_studies.polychromic.kernels import diversity_cuda
 from phasewise_studies.polychromic.kernels.sampler_triton import choose_split
 from phasewise_studies.polychromic.model import sampling, shared_cache
 from phasewise_studies.polychromic.model.diversity import diversity_broadcast
-from phasewise_studies.testing import interpret_once
+from phasewise_studies.polychromic.tests import interpret_polychromic
+from phasewise_studies.testing import Found, interpret_cases, mark_slow
 
 INTS, FLOATS = "*i64", "*fp32"
+# all kernels of the decode loop and the sampler, and what they do without the norms of Qwen3 or without a draw
+QUICK = ("decode qwen3 sampled",)
+SLOW = ("decode sampled", "decode greedy", "decode qwen3 greedy")
+SAMPLES = ("sample peaked", "sample greedy tied")
+MORE_SAMPLES = ("sample flat", "sample greedy", "sample all")
+DIVERSITIES = ("diversity documented", "diversity pair", "diversity alone", "diversity odd")
 
 
 @pytest.fixture(scope="module")
-def interpreted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float | bool]]:
+def interpreted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
     """What each case gave."""
-    return interpret_once(tmp_path_factory, "phasewise_studies.polychromic.tests.interpret_polychromic")
+    return interpret_cases(request, tmp_path_factory, interpret_polychromic.__name__)
 
 
-@pytest.mark.parametrize("name", ["decode sampled", "decode greedy", "decode qwen3 sampled", "decode qwen3 greedy"])
+@pytest.mark.parametrize("name", mark_slow(QUICK, SLOW))
 def test_tokens_log_probabilities_and_caches_are_those_of_the_plain_loop(interpreted, name: str) -> None:
     case = interpreted[name]
     assert case["same"]
@@ -32,15 +39,19 @@ def test_tokens_log_probabilities_and_caches_are_those_of_the_plain_loop(interpr
     assert case["cache"] < 1e-4
 
 
-@pytest.mark.parametrize("name", ["sample peaked", "sample flat", "sample greedy", "sample greedy tied", "sample all"])
+@pytest.mark.parametrize("name", mark_slow(SAMPLES, MORE_SAMPLES))
 def test_the_sampler_needs_no_sort_to_pick_the_token_that_a_sort_picks(interpreted, name: str) -> None:
     assert interpreted[name]["same"]
     assert interpreted[name]["log_probability"] < 1e-5
 
 
-@pytest.mark.parametrize("name", ["documented", "pair", "alone", "odd"])
+@pytest.mark.parametrize("name", DIVERSITIES)
 def test_diversity_agrees_with_all_pairs(interpreted, name: str) -> None:
-    assert interpreted[f"diversity {name}"]["error"] < 1e-4
+    assert interpreted[name]["error"] < 1e-4
+
+
+def test_every_case_is_tested() -> None:
+    assert sorted((*QUICK, *SLOW, *SAMPLES, *MORE_SAMPLES, *DIVERSITIES)) == sorted(interpret_polychromic.CASES)
 
 
 @pytest.mark.parametrize(
