@@ -24,6 +24,7 @@ from phasewise.workers.lock import lock_captures, lock_machine, parse_gpus, shar
 
 SUBCOMMANDS = {
     "analyse",
+    "diff",
     "doctor",
     "export",
     "init",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import click
@@ -19,6 +21,8 @@ from phasewise.model.parse import parse
 from phasewise.records.base import Scalar
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.plan import Kind, VariantPlan
+from phasewise.records.verdict import Failure
+from phasewise.workers.isolated import run_isolated
 from phasewise.workers.lock import lock_machine
 
 TEMPLATE = Path(__file__).with_name("template.py")
@@ -31,20 +35,55 @@ workloads:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--name", default="my_workload", show_default=True, help="Name of the workload and of its file.")
-def init(folder: Path, name: str) -> None:
+@click.option(
+    "--from",
+    "module",
+    metavar="FILE.py:MODEL",
+    help="Start from a class of modules, file.py:name or package.module:name: its weights, its get_inputs() or what its layers take.",
+)
+def init(folder: Path, name: str, module: str | None) -> None:
     """Write a workload that runs, and the configuration for it, into FOLDER."""
     parse(name, WorkloadName, "--name")
     file, config = folder / f"{name}.py", folder / "workflow" / "config.yaml"
-    for path in (file, config):
+    own = Path(module.partition(":")[0]) if module and module.partition(":")[0].endswith(".py") else None
+    beside = folder / own.name if own is not None else None
+    is_there = own is not None and beside is not None and own.resolve() == beside.resolve()
+    for path in (file, config, *(() if beside is None or is_there else (beside,))):
         if path.exists():
             raise PlanError(f"{path}: exists already; choose another folder or --name")
+    text = TEMPLATE.read_text() if module is None else adopt(module)
     try:
         config.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(TEMPLATE.read_text())
+        file.write_text(text)
         config.write_text(CONFIG.format(name=name))
+        if own is not None and beside is not None and not is_there:
+            # a project has its sources in its folder
+            shutil.copyfile(own, beside)
     except OSError as error:
         raise UserError(f"{folder}: nothing can be written there ({error.strerror}); name another folder") from error
     say(f"wrote {file} and {config}; now: cd {folder} && phasewise run")
+
+
+def adopt(module: str) -> str:
+    """The workload of a module: what it is called with, and the first phase that a look at it suggests."""
+    from phasewise.adopt.known import Known
+    from phasewise.adopt.suggest import suggest_phase
+    from phasewise.adopt.write import write_workload
+    from phasewise.look.play import ScriptFailed
+    from phasewise.match.side import parse_side, write_side
+
+    side = parse_side(module)
+    found = run_isolated("phasewise.adopt.probe:probe_module", write_side(side))
+    if isinstance(found, Failure):
+        raise UserError(f"init --from {module}: {found.message}")
+    known = msgspec.convert(found, Known)
+    side = msgspec.structs.replace(side, name=known.name)
+    try:
+        suggestion = suggest_phase(side, partial(say, err=True))
+    except ScriptFailed as died:
+        raise UserError(f"init --from {module}: {died.failure.message}") from died
+    source = Path(side.source).stem if side.source.endswith(".py") else side.source
+    return write_workload(known, source, suggestion)
 
 
 @click.command("try")

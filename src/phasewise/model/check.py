@@ -140,9 +140,9 @@ def _check_phases(workload: Workload, place: str) -> None:
 
 
 def _check_phase_words(workload: Workload, phase: Phase, here: str) -> None:
-    if isinstance(phase.because, str) and phase.because not in set(FindingId):
+    if isinstance(phase.because, str) and phase.because not in {"", *FindingId}:
         raise PlanError(
-            f"{here}: because={phase.because!r} is no finding; choose one of {', '.join(FindingId)}, or write Idea('...')"
+            f"{here}: because={phase.because!r} is no finding; choose one of {', '.join(FindingId)}, write Idea('...'), or leave it out"
         )
     if phase.part is not None and phase.part not in workload.parts:
         raise PlanError(f"{here}: part {phase.part!r} is unknown; choose among {', '.join(workload.parts) or 'none'}")

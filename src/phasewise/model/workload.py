@@ -178,7 +178,7 @@ class Phase:
 
     name: Name
     sets: Mapping[SwitchName, Scalar]
-    # a finding id, or `Idea("...")`
+    # a finding id, or `Idea("...")`; "" where no reason is given
     because: Text | Idea = ""
     part: Name | None = None
     # speed-up over the parent: an interval that the author expects

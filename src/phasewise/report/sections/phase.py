@@ -105,8 +105,10 @@ def _plan(run: Run, phase: PlannedPhase, rows: tuple[tuple[CaseResult, Row], ...
 
 def _because(run: Run, phase: PlannedPhase, rows: tuple[tuple[CaseResult, Row], ...]) -> Inline:
     """The reason, and whether the parent's profile bears it out."""
-    if phase.because_is_idea or not phase.because:
-        return (phase.because or show.NOTHING, Span(" (the author's idea, not from a trace)", tone="muted"))
+    if not phase.because:
+        return show.NOTHING
+    if phase.because_is_idea:
+        return (phase.because, Span(" (the author's idea, not from a trace)", tone="muted"))
     planned = run.rows.get(phase.variant)
     parent = (planned.parent if planned else None) or (rows[0][1].parent if rows else None)
     analysis = run[parent or ""].analysis
