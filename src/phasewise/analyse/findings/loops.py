@@ -74,7 +74,7 @@ def find_serial_loop(evidence: Evidence) -> Judgement:
         observed={"repeats": count(repeats), "share": per_cent(share)},
         threshold=LOOP_REPEATS,
         evidence=(
-            f"{name or 'one operator'} is called {repeats:g} times in a row from one place",
+            f"{name or 'one operator'} is called {repeats:g} times from one place",
             f"the loop holds {100 * share:.0f} % of the step",
         ),
         advice="Work on all items at once: a batch dimension, a scan, or one kernel that loops inside.",
