@@ -12,7 +12,7 @@ import pytest
 
 from graph.projects import REPOSITORY, make_project, snakemake, surroundings, unreadable
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slurm, pytest.mark.slow, pytest.mark.timeout(1800)]
 TEMPLATE = REPOSITORY / "src/phasewise/cli/template.py"
 LIMIT_S = 900
 # as a user edits the lines of the profile: this cluster has no accounts, and a small node; without accounting `squeue` tells
