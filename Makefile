@@ -1,9 +1,11 @@
-# make report | make test | make test-all | make lint | make gpu-test | make tables
+# make report | make test | make test-all | make lint | make gpu-test | make slurm-test | make tables
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --no-deps
+# Snakemake's executor, which no other target needs; what it needs besides is in the lock file
+SLURM := snakemake-executor-plugin-slurm==2.8.0 snakemake-executor-plugin-slurm-jobstep==0.6.1 throttler==1.2.3
 export OMP_NUM_THREADS ?= 1
 # hundreds of processes import the same files: bytecode is kept, also where the shell says otherwise
 unexport PYTHONDONTWRITEBYTECODE
@@ -32,6 +34,12 @@ gpu-test: $(READY)  ## the tests that need an NVIDIA GPU, and what this machine 
 	$(BIN)/python -m pytest -m gpu
 	$(BIN)/phasewise doctor
 
+slurm-test: $(READY)  ## a project through a Slurm cluster of this one machine; root, Debian, some minutes
+	apt-get update --quiet=2
+	DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends slurm-wlm munge
+	$(BIN)/python -m pip install --quiet --no-deps $(SLURM)
+	$(BIN)/python -m pytest -m slurm
+
 tables: $(READY)  ## renew what is generated: the README and docs
 	$(BIN)/phasewise report --readme README.md
 	$(BIN)/python -m phasewise.analyse.catalogue docs/findings.md
@@ -49,4 +57,4 @@ $(READY): requirements.lock pyproject.toml src/phasewise_studies/pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --editable . --editable src/phasewise_studies
 	touch $(READY)
 
-.PHONY: report test test-all lint gpu-test tables
+.PHONY: report test test-all lint gpu-test slurm-test tables

@@ -27,8 +27,9 @@ except UserError as error:
 configfile: "workflow/config.yaml"
 
 
+# what is timed takes turns: one job, or one for each GPU that `phasewise run --gpus` names;
 # the command line's `--resources` would otherwise drop the limit that keeps measurements apart
-workflow.global_resources.setdefault("gpu", 1)
+workflow.global_resources.setdefault("turn", 1)
 
 
 container: "docker://condaforge/miniforge3"

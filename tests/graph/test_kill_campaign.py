@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -20,7 +21,7 @@ KILLS = 20
 # after which nothing of a killed run lives
 GONE_S = 10.0
 # from the start of a run to its death: from before it has planned to when it could be through
-MOMENTS_S = (0.3, 12.0)
+MOMENTS_S = (0.3, 15.0)
 
 
 def start(project):
@@ -103,27 +104,43 @@ def wait_until_gone(project):
 def test_the_same_command_ends_what_was_killed_at_random_moments(kill, tmp_path, lender, monkeypatch):
     monkeypatch.delenv(SERVER, raising=False)
     chance = random.Random(kill.__name__)
-    kills = projects = 0
-    while kills < KILLS:
-        projects += 1
-        project = make_project(tmp_path / f"project-{projects}", {"sums": TEMPLATE}, profilers=[])
-        lend(lender, project)
-        while True:
-            running = start(project)
-            try:
-                running.wait(chance.uniform(*MOMENTS_S))
-            except subprocess.TimeoutExpired:
-                kills += kill(project, running)
-                running.wait(LIMIT_S)
-            wait_until_gone(project)
-            assert not unreadable(project.folder.rglob("*.json"))
-            if running.returncode == 0:
-                break
+    made = itertools.count()
+    project, killed = make(tmp_path, lender, next(made)), 0
+    while killed < KILLS:
+        running = start(project)
+        try:
+            running.wait(chance.uniform(*MOMENTS_S))
+        except subprocess.TimeoutExpired:
+            killed += kill(project, running)
+            running.wait(LIMIT_S)
+        check_remains(project)
+        if running.returncode == 0:
+            check_end(project)
+            project = make(tmp_path, lender, next(made))
+        else:
             assert running.returncode < 0, (project.folder.parent / "stderr").read_text()
-        assert gates(project) == {"00-baseline": ["pass"], "01-vectorised": ["pass"], "02-fused": ["pass"]}
-        statuses = {row["phase"]: row["status"] for row in project.summary("sums")["phases"]}
-        assert "FAILED" not in statuses.values(), statuses
-        assert not project.jobs()
-        # nothing half written
-        left = [path for path in (project.folder / "profiles" / "records").rglob("*") if path.name.startswith(".")]
-        assert not left and (project.folder / "reports" / "sums" / RUN / "index.html").exists()
+    assert start(project).wait(LIMIT_S) == 0, (project.folder.parent / "stderr").read_text()
+    check_end(project)
+
+
+def make(folder, lender, number):
+    project = make_project(folder / f"project-{number}", {"sums": TEMPLATE}, profilers=[])
+    lend(lender, project)
+    return project
+
+
+def check_remains(project):
+    """Nothing lives, and what is on record is whole."""
+    wait_until_gone(project)
+    assert not unreadable(project.folder.rglob("*.json"))
+
+
+def check_end(project):
+    """The run is through, and nothing tells of a kill."""
+    check_remains(project)
+    assert gates(project) == {"00-baseline": ["pass"], "01-vectorised": ["pass"], "02-fused": ["pass"]}
+    statuses = {row["phase"]: row["status"] for row in project.summary("sums")["phases"]}
+    assert "FAILED" not in statuses.values(), statuses
+    assert not project.jobs()
+    left = [path for path in (project.folder / "profiles" / "records").rglob("*") if path.name.startswith(".")]
+    assert not left and (project.folder / "reports" / "sums" / RUN / "index.html").exists()

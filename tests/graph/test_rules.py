@@ -30,7 +30,7 @@ rule hold:
     wildcard_constraints:
         name="one|two",
     resources:
-        gpu=1,
+        turn=1,
     shell:
         '''{python} -c "import json, time; a = time.time(); time.sleep(0.5); print(json.dumps([a, time.time()]))" > {{output}}'''
 """
@@ -96,12 +96,14 @@ def test_beside_a_gpu_gates_share_it_and_come_before_what_is_timed(tmp_path):
     blocks = done.stdout.split("\nrule ")
     gates = [block for block in blocks if block.startswith("validate")]
     assert len(gates) >= 2
-    assert all("threads: 2" in block and "gpu=" not in block for block in gates)
+    assert all("threads: 2" in block and "turn=" not in block for block in gates)
     timed = [block for block in blocks if block.startswith(("measure", "headline", "control"))]
-    assert timed and all("threads: 16" in block and "gpu=1" in block for block in timed)
+    assert timed and all("threads: 16" in block and "turn=1" in block for block in timed)
     # three side by side, and none beside what is timed
     profiles = [block for block in blocks if block.startswith("profile")]
-    assert profiles and all("threads: 5" in block and "gpu=1" not in block for block in profiles)
+    assert profiles and all("threads: 5" in block and "turn=1" not in block for block in profiles)
+    # on a node of its own each needs it
+    assert all("gpu=1" in block for block in (*gates, *timed, *profiles))
     urgency = {block.split("logs/")[1].split()[0]: find_priority(block) for block in (*gates, *timed, *profiles)}
     assert min(map(find_priority, gates)) > max(map(find_priority, (*timed, *profiles)))
     # the next of a chain waits for a second's work
@@ -122,12 +124,12 @@ def test_in_a_pool_what_is_timed_has_one_slot_and_the_first_run_goes_first(tmp_p
     workloads = {name: CONTRACT / f"{name}.py" for name in ("group", "layout")}
     project = make_project(tmp_path / "project", workloads, size="tiny")
     put_on_record(project, "h200")
-    done = project.run("-n", "--cores", "16", "--resources", "gpu=4", "--", PHASEWISE_MACHINE="h200")
+    done = project.run("-n", "--cores", "16", "--resources", "turn=4", "--", PHASEWISE_MACHINE="h200")
     blocks = done.stdout.split("\nrule ")
     timed = [block for block in blocks if block.startswith(("measure", "headline", "control", "export"))]
-    assert timed and all("threads: 4" in block and "gpu=1" in block for block in timed)
+    assert timed and all("threads: 4" in block and "turn=1" in block for block in timed)
     profiles = [block for block in blocks if block.startswith("profile")]
-    assert profiles and not any("threads:" in block or "gpu=1" in block for block in profiles)
+    assert profiles and not any("threads:" in block or "turn=1" in block for block in profiles)
     first, second = ([find_priority(block) for block in timed if f"/{name}/" in block] for name in ("group", "layout"))
     assert min(first) > max(second)
 
@@ -142,7 +144,7 @@ def test_a_machine_that_is_not_on_record_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("words", [(), ("--resources", "mem_mb=1000")], ids=["plain", "other-resources"])
-def test_two_jobs_never_hold_the_gpu_at_once_even_without_the_profile(tmp_path, words):
+def test_two_jobs_never_have_a_turn_at_once_even_without_the_profile(tmp_path, words):
     project = make_project(tmp_path / "project", {"layout": CONTRACT / "layout.py"})
     snakefile = project.folder / "Snakefile"
     snakefile.write_text(TWO_JOBS.format(repository=REPOSITORY, python=sys.executable))
@@ -151,16 +153,18 @@ def test_two_jobs_never_hold_the_gpu_at_once_even_without_the_profile(tmp_path, 
     assert one[1] <= two[0]
 
 
-def test_measuring_rules_take_all_cores_and_the_gpu(planned):
+def test_measuring_rules_take_all_cores_and_a_turn(planned):
     done = planned.run("-n", "--cores", "3")
     blocks = done.stdout.split("\nrule ")
     # on a CPU profiles as well
     measuring = [block for block in blocks if block.startswith(("machine", "prepare", "measure", "profile"))]
     assert len(measuring) >= 6
-    assert all("threads: 3" in block and "gpu=1" in block for block in measuring)
+    assert all("threads: 3" in block and "turn=1" in block for block in measuring)
+    # a node without one would refuse it
+    assert "gpu=1" not in done.stdout
     # two gates at a time, and nothing that is timed beside them
     gates = [block for block in blocks if block.startswith("validate")]
-    assert len(gates) >= 2 and not any("threads: 3" in block or "gpu=" in block for block in gates)
+    assert len(gates) >= 2 and not any("threads: 3" in block or "turn=" in block for block in gates)
 
 
 def test_a_mistake_in_the_configuration_is_one_sentence(tmp_path):

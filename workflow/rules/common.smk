@@ -45,14 +45,16 @@ def start_forks():
 
 GRAPH = plan_all()
 # what is timed has all cores for itself, or its share where several GPUs are at work
-GPU = workflow.global_resources["gpu"]
-GPUS = int(getattr(GPU, "value", GPU))
-CORES = max(1, workflow.cores // GPUS)
+TURN = workflow.global_resources["turn"]
+TURNS = int(getattr(TURN, "value", TURN))
+CORES = max(1, workflow.cores // TURNS)
 # gates take no times, so they run side by side; beside a GPU most of one is imports, builds and a reference
 HAS_GPU = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
+# what a cluster has to give each job that runs the workload; nothing is held back by it on one machine
+GPU_EACH = 1 if HAS_GPU else 0
 GATE_CORES = min(2, CORES) if HAS_GPU else max(1, CORES // 2)
 # of several GPUs the last is enough for gates: something can be timed on the others, and a baseline takes minutes
-GATES = max(1, (CORES if GPUS > 1 else workflow.cores) // GATE_CORES)
+GATES = max(1, (CORES if TURNS > 1 else workflow.cores) // GATE_CORES)
 workflow.global_resources.setdefault("gate", GATES)
 # beside a GPU much of a profile is imports and reading: they run side by side, and one at a time captures
 PROFILES = 3 if HAS_GPU else 1

@@ -8,6 +8,7 @@ rule export:
     priority: GRAPH.count_later
     threads: CORES
     resources:
-        gpu=1,
+        turn=1,
+        gpu=GPU_EACH,
     shell:
         "python -m phasewise export {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

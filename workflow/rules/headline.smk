@@ -8,6 +8,7 @@ rule headline:
     priority: GRAPH.count_later
     threads: CORES
     resources:
-        gpu=1,
+        turn=1,
+        gpu=GPU_EACH,
     shell:
         "python -m phasewise headline {wildcards.workload} {wildcards.run} {wildcards.case} 2>&1 | tee {log}"

@@ -9,6 +9,7 @@ rule measure:
     # of several ranks, too: such a job waits for its GPUs itself, or it would never see so many of them free at once
     threads: CORES
     resources:
-        gpu=1,
+        turn=1,
+        gpu=GPU_EACH,
     shell:
         "python -m phasewise measure {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

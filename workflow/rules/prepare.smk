@@ -9,7 +9,8 @@ rule machine:
         device="[a-z0-9]+",
     threads: CORES
     resources:
-        gpu=1,
+        turn=1,
+        gpu=GPU_EACH,
     shell:
         "python -m phasewise prepare --machine {wildcards.device} > {log} 2>&1"
 
@@ -23,6 +24,7 @@ rule prepare:
         "logs/prepare/{workload}/{run}.log",
     threads: CORES
     resources:
-        gpu=1,
+        turn=1,
+        gpu=GPU_EACH,
     shell:
         "python -m phasewise prepare {wildcards.workload} {wildcards.run} > {log} 2>&1"

@@ -9,7 +9,8 @@ rule profile:
     # what is timed takes all cores of a GPU, and so never runs beside a profile
     threads: max(1, CORES // PROFILES)
     resources:
-        gpu=0 if HAS_GPU else 1,
+        turn=0 if HAS_GPU else 1,
+        gpu=GPU_EACH,
         profile=1,
     shell:
         "python -m phasewise profile {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

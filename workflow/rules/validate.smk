@@ -10,5 +10,6 @@ rule validate:
     threads: GATE_CORES
     resources:
         gate=1,
+        gpu=GPU_EACH,
     shell:
         "python -m phasewise validate {wildcards.workload} {wildcards.run} {wildcards.variant} 2>&1 | tee {log}"

@@ -66,7 +66,7 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
             raise UserError(f"--gpus {gpus}: no NVIDIA GPU is found here; leave the option out")
         # a job that has not taken its own yet sees one of them
         environment |= {POOL: ",".join(pool), "CUDA_VISIBLE_DEVICES": pool[0]}
-        extra += ["--resources", f"gpu={len(pool)}"]
+        extra += ["--resources", f"turn={len(pool)}"]
     if budget is not None:
         environment[DEADLINE] = str(time.time() + parse_duration(budget))
         extra += ["--keep-going"]
