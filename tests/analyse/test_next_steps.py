@@ -10,9 +10,11 @@ from phasewise.records.analyse import CaseAnalysis, Finding, VariantAnalysis
 from phasewise.records.base import Interval
 
 
-def found(name: str, gain: float | None, suggests: str | None = None) -> Finding:
+def found(name: str, gain: float | None, suggests: str | None = None, seconds: float = 0.0) -> Finding:
     interval = Interval(estimate=gain, low=1.0, high=gain * 2) if gain is not None else None
-    return Finding(finding=name, outcome="found", advice=f"cure {name}", gain=interval, suggests=suggests)
+    return Finding(
+        finding=name, outcome="found", advice=f"cure {name}", gain=interval, suggests=suggests, seconds=seconds
+    )
 
 
 def steps(*findings: Finding, lost: float = 0.5):
@@ -25,6 +27,11 @@ def steps(*findings: Finding, lost: float = 0.5):
 def test_the_most_promising_comes_first() -> None:
     told = steps(found("memory-capacity", None), found("launch-gaps", 1.2), found("fusible-chain", 3.0))
     assert [step.finding for step in told] == ["fusible-chain", "launch-gaps", "memory-capacity"]
+
+
+def test_what_holds_the_most_time_comes_before_what_gains_most() -> None:
+    told = steps(found("launch-gaps", 3.0, seconds=1e-3), found("fusible-chain", 1.2, seconds=2e-3))
+    assert [(step.finding, step.seconds) for step in told] == [("fusible-chain", 2e-3), ("launch-gaps", 1e-3)]
 
 
 def test_near_the_roof_the_advice_is_to_stop() -> None:

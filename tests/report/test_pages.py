@@ -21,14 +21,18 @@ from phasewise.report.blocks import Page, figures_of
 from phasewise.report.content import make_pages
 from phasewise.report.markdown import render_markdown
 from phasewise.run import Run
-from report.make import RUN, STACK, WORKLOAD, change, limit_end, make_records
+from report.make import RUN, STACK, WORKLOAD, change, limit_end, make_records, make_targets
 from report.make_less import stripped
-from report.reading import as_html, read_html, read_markdown
+from report.reading import as_html, read_html, read_markdown, seen
 
-ORDER = [
-    "headline", "alarms", "roadmap", "summary", "criteria", "risks", "time", "findings", "ledger", "validation", "peers", "control",
-    "exports", "considered", "environment", "reproduce",
-]  # fmt: skip
+ORDER = ["answer", "promises", "next-step", "ladder", "alarms", "criteria", "open-risks", "parts", "cases"]
+TOPICS = {
+    "results": ["summary", "roadmap", "peers", "control"],
+    "profile": ["findings", "time"],
+    "validation": ["validation"],
+    "exports": ["exports"],
+    "method": ["risks", "ledger", "considered", "environment", "reproduce"],
+}
 
 OF_VARIANTS = (VariantPlan, Validation, Profile, Export, VariantAnalysis)
 
@@ -43,15 +47,20 @@ def documents(pages: dict[str, Page]) -> dict[str, str]:
     return {name: as_html(page) for name, page in pages.items()}
 
 
+def page_of(run: Run, name: str) -> str:
+    """One page of a run, as Markdown."""
+    return render_markdown(next(page for page in make_pages(run) if page.name == name))
+
+
 def test_a_run_has_an_index_a_page_a_part_and_one_for_the_rest(pages: dict[str, Page]) -> None:
-    assert list(pages) == ["index", "week-1", "week-2", "phases"]
+    assert list(pages) == ["index", *TOPICS, "week-1", "week-2", "phases"]
 
 
 def test_the_floor_of_a_step_is_not_that_of_a_baseline_timed_by_the_item() -> None:
     records = make_records()
     cases = tuple(msgspec.structs.replace(case, floor_s=1.4e-12) for case in records.analysis.cases)
     per_item = change(records, msgspec.structs.replace(records.analysis, cases=cases))
-    text = render_markdown(make_pages(per_item)[0])
+    text = page_of(per_item, "profile")
     assert text.count("Best possible time of one step at the measured peaks (memory traffic): 600\u00a0µs.") == len(
         cases
     )
@@ -68,21 +77,33 @@ def test_every_section_of_an_index_is_there_in_order_in_markdown(pages: dict[str
     assert anchors == ORDER
 
 
+def test_every_topic_has_a_page_of_its_own(pages: dict[str, Page]) -> None:
+    assert {name: [section.id for section in pages[name].sections] for name in TOPICS} == TOPICS
+
+
 def test_both_formats_hold_the_same_tables_and_figures(pages: dict[str, Page], documents: dict[str, str]) -> None:
     for name, page in pages.items():
         ours, theirs = read_html(documents[name]), read_markdown(render_markdown(page))
-        assert len(ours.all("table")) == len(theirs.all("table")) > 0
+        assert len(ours.all("table")) == len(theirs.all("table"))
         assert (
             len(ours.all("img")) == len(theirs.all("img")) == sum(len(figures_of(one.blocks)) for one in page.sections)
         )
         assert len(ours.all("td")) + len(ours.all("th")) == len(theirs.all("td")) + len(theirs.all("th"))
 
 
-def test_the_headline_is_the_stack_of_the_first_case_with_its_interval(documents: dict[str, str]) -> None:
+def test_the_first_screen_is_the_verdict_and_five_numbers_of_the_first_case(documents: dict[str, str]) -> None:
     text = documents["index"]
-    lead = text[text.index('class="lead"') : text.index("</p>", text.index('class="lead"'))]
-    assert "9.47×" in lead and "[9.30,\xa09.64]" in lead and "chained" in lead
-    assert text.index("Headline case <code>forward") < text.index("Case <code>train-<wbr>step")
+    answer = seen(text[text.index('id="answer"') : text.index('id="promises"')])
+    assert answer.count('class="tile"') == 5
+    for words in (
+        "forward takes 1.31\xa0ms a step",
+        "9.47×",
+        "[9.30,\xa09.64]",
+        "chained",
+        "46\xa0%",
+        f"Of {len(make_targets())} targets: ",
+    ):
+        assert words in answer, words
 
 
 def test_a_headline_that_is_no_claim_is_not_green_and_says_so_wherever_it_stands() -> None:
@@ -92,18 +113,35 @@ def test_a_headline_that_is_no_claim_is_not_green_and_says_so_wherever_it_stands
     cases = tuple(msgspec.structs.replace(case, **below, rows=limit_end(case, 3.618)) for case in records.results)
     changed = change(records, msgspec.structs.replace(records.analysis, cases=cases))
     before, text = (as_html(make_pages(one)[0]) for one in (records, changed))
-    assert '<span class="figure-value tone-good">' in before and "not a claim" not in before.lower()
-    assert '<span class="figure-value tone-warn">' in text
-    assert "differ by up to 362\xa0%" in text and text.count("not a claim)") == len(cases)
+    assert '<strong class="tone-good">9.47×' in before and "not a claim" not in before.lower()
+    assert '<strong class="tone-warn">9.47×' in text
+    assert "differ by up to 362\xa0%" in text and text.count("not a claim)") == len(cases) + 1
+
+
+def test_promises_stand_beside_what_was_measured_and_are_judged_by_the_whole_interval(pages: dict[str, Page]) -> None:
+    (table,) = next(section for section in pages["index"].sections if section.id == "promises").blocks
+    told = {row[0].text: (row[1], row[3].text) for row in table.rows}
+    assert told["02-fused-message"] == ("1.5 to 2×", "beaten")
+    assert told["03-channels-last"] == ("1.5 to 2×", "broken")
+    assert told["08-two-gpus"][1].startswith("not measured: ")
+
+
+def test_three_next_steps_are_told_with_what_they_hold_at_most() -> None:
+    records = make_records()
+    (step,) = records.analysis.next_steps
+    many = tuple(msgspec.structs.replace(step, advice=f"Do {index}.") for index in range(5))
+    text = page_of(change(records, msgspec.structs.replace(records.analysis, next_steps=many)), "index")
+    assert [f"Do {index}." in text for index in range(5)] == [True, True, True, False, False]
+    assert "At most 400\xa0µs of a step in `forward`" in text
 
 
 def test_alarms_come_before_any_table_of_results(documents: dict[str, str]) -> None:
     text = documents["index"]
-    assert text.index("channels-last is SLOWER than its parent") < text.index('id="summary"')
+    assert text.index("channels-last is SLOWER than its parent") < text.index('id="cases"')
 
 
 def test_the_summary_has_the_columns_that_were_asked_for(documents: dict[str, str]) -> None:
-    text = documents["index"]
+    text = documents["results"]
     head = text[text.index("<thead>", text.index('id="summary"')) : text.index("</thead>", text.index('id="summary"'))]
     titles = re.findall(r"<th[^>]*>([^<]*)</th>", head)
     wanted = [
@@ -139,12 +177,11 @@ def leave_out(records: Run, phase: str, cases: int) -> Run:
 
 def test_a_tolerance_of_a_variants_own_stands_in_the_headline_and_in_its_row() -> None:
     records = make_records()
-    assert "wider than the usual tier" not in render_markdown(make_pages(records)[0])
+    assert "wider than the usual tier" not in page_of(records, "index")
     plan = records[STACK].plan
     wider = msgspec.structs.replace(plan.allowance, rtol=0.05, why="bfloat16 products")
     changed = change(records, msgspec.structs.replace(plan, allowance=wider))
-    text = render_markdown(make_pages(changed)[0])
-    lead, rest = text.split("## Alarms")
+    lead, rest = page_of(changed, "index"), page_of(changed, "validation")
     assert "Its tolerance is wider than the usual tier moderate: " in lead
     assert "bfloat16 products" in lead
     rows = [line for line in rest.splitlines() if "tolerance of its own: " in line]
@@ -155,7 +192,7 @@ def test_a_tolerance_of_a_variants_own_stands_in_the_headline_and_in_its_row() -
 def test_a_phase_that_is_not_for_a_case_is_named_below_its_table() -> None:
     records = make_records()
     changed = leave_out(records, "channels-last", 1)
-    told, before = (render_markdown(make_pages(one)[0]) for one in (changed, records))
+    told, before = (page_of(one, "results") for one in (changed, records))
     assert "Phases that are not for this case: channels-last." in told and "not for this case" not in before
     rows_in = [text.count("| [`03-channels-last`](") for text in (told, before)]
     assert rows_in[0] == rows_in[1] - 1
@@ -229,7 +266,7 @@ def test_pages_can_be_read_without_eyes_mouse_or_network(documents: dict[str, st
         sources = [one["src"] for _, one in reader.elements if one.get("src")]
         assert all(source.startswith("data:image/svg+xml,") or source == "../../vega.js" for source in sources)
         assert not [one for _, one in reader.elements if "http" in (one.get("href") or "")]
-        assert ("../../vega.js" in sources) == (name == "index")
+        assert ("../../vega.js" in sources) == (name in ("index", "results", "profile"))
 
 
 def test_the_same_records_give_the_same_bytes(documents: dict[str, str]) -> None:
@@ -259,8 +296,8 @@ def test_a_run_of_nothing_but_a_baseline_renders() -> None:
         records.machine,
         *(one for one in records.known if getattr(one, "variant", "") == "00-baseline"),
     ]
-    (page,) = make_pages(Run(WORKLOAD, RUN, alone))
-    assert "No alarms" in as_html(page) and "No speed-up over the baseline is on record" in as_html(page)
+    page = make_pages(Run(WORKLOAD, RUN, alone))[0]
+    assert "No alarms" in as_html(page) and "no ratio is on record" in as_html(page)
 
 
 @pytest.mark.parametrize(
@@ -282,11 +319,12 @@ def test_missing_records_are_holes_and_never_a_crash(missing: type[Record] | str
 
 
 def test_a_plan_without_results_shows_the_road_ahead() -> None:
-    (index, *_) = make_pages(change(make_records(), without=(Analysis,)))
-    assert [figure.name for section in index.sections for figure in figures_of(section.blocks)][:1] == ["roadmap"]
-    assert "Success criteria, not judged yet" in render_markdown(index)
+    pages = {page.name: page for page in make_pages(change(make_records(), without=(Analysis,)))}
+    results = pages["results"].sections
+    assert [figure.name for section in results for figure in figures_of(section.blocks)] == ["roadmap"]
+    assert "Success criteria, not judged yet" in render_markdown(pages["index"])
 
 
 def test_the_stack_of_the_run_is_the_one_that_is_shown_in_profile(pages: dict[str, Page]) -> None:
-    text = render_markdown(pages["index"])
+    text = render_markdown(pages["profile"])
     assert f"Profile of `{STACK}`: 20 steps" in text and "attributed by the step without graphs" in text

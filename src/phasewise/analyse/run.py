@@ -11,7 +11,9 @@ from phasewise.analyse.compare import Key, estimate_all
 from phasewise.analyse.control import set_limits, tell_controls
 from phasewise.analyse.experience import AUTHOR
 from phasewise.analyse.floor import step_floor
+from phasewise.analyse.ladder import build_ladder
 from phasewise.analyse.ledger import find_predictions, score_predictions
+from phasewise.analyse.next_steps import choose_next_steps
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.rows import Told, make_peer_row, make_row
 from phasewise.analyse.scale import tell_smaller
@@ -21,14 +23,12 @@ from phasewise.records.analyse import (
     Analysis,
     CaseResult,
     Ledger,
-    NextStep,
     PartResult,
     PeerRow,
     TargetResult,
 )
 from phasewise.records.base import Interval
 from phasewise.records.export import Export
-from phasewise.records.finding import FindingId
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind
 from phasewise.records.predict import Prediction
@@ -39,8 +39,6 @@ from phasewise.run import Run
 
 # rows of the tables; peers and controls have tables of their own
 TABLED = (Kind.BASELINE, Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
-# what has these is no advice any more
-TRIED_IN_VAIN = frozenset({Status.SAME, Status.SLOWER, Status.INVALID, Status.FAILED})
 
 
 def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
@@ -67,7 +65,7 @@ def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
         cases=cases,
         targets=targets,
         risks=settle_risks(run.plan.risks, tops),
-        next_steps=_next_steps(run, verdicts, stack),
+        next_steps=choose_next_steps(run, verdicts, stack),
         alarms=raise_alarms(run, verdicts, find_doubts(run, told.estimates, verdicts), cases, targets),
     )
     return analysis, score_predictions(run, predictions, _find_outcomes(told, predictions))
@@ -93,13 +91,15 @@ def _tell_case(told: Told, judged: Judged, case: str, targets: tuple[TargetResul
     own = [target for target in targets if target.case == case and target.part is None and target.phase is None]
     rows = [row for row in run.plan.variants if row.kind in TABLED and (case in row.cases or row.kind is Kind.PHASE)]
     end = _judge_end(told.verdicts, case, top)
+    told_rows = tuple(make_row(told, row, case) for row in rows)
+    held = run[top].analysed(case) if top is not None else None
     return CaseResult(
         case=case,
         items=work.items if work is not None else 1.0,
         item=work.item if work is not None else "items",
         floor_s=bound.seconds if bound is not None else None,
         floor_kind=bound.kind if bound is not None else "",
-        rows=tuple(make_row(told, row, case) for row in rows),
+        rows=told_rows,
         stack=top,
         stack_speedup=end.over_baseline if end is not None else None,
         stack_chained=end is not None and end.chained,
@@ -113,6 +113,7 @@ def _tell_case(told: Told, judged: Judged, case: str, targets: tuple[TargetResul
         peers=tuple(judged.peers[case]),
         strongest_peer=_find_strongest(run, judged.peers[case], case),
         parts=tuple(_tell_part(judged, case, part, targets) for part in run.plan.parts),
+        ladder=build_ladder(told_rows, judged.peers[case], top, held.floor_s if held is not None else None),
     )
 
 
@@ -180,25 +181,3 @@ def _commits(run: Run) -> tuple[str, ...]:
     kinds = (Measurement, Profile, Validation, Export)
     found = {record.commit for kind in kinds for record in run.find_all(kind).values()}
     return tuple(sorted(found - {""}))
-
-
-def _next_steps(run: Run, verdicts: Mapping[Key, Verdict], stack: Mapping[str, str | None]) -> tuple[NextStep, ...]:
-    """What the end of each stack suffers from, the most promising first; near the roof the advice is to stop."""
-    steps: list[NextStep] = []
-    for case, variant in stack.items():
-        analysis = run[variant].analysed(case) if variant is not None else None
-        found = [finding for finding in analysis.findings if finding.outcome == "found"] if analysis else []
-        roof = [finding for finding in found if finding.finding == FindingId.NEAR_THE_ROOF]
-        ranked = roof or sorted(found, key=lambda finding: -(finding.gain.estimate if finding.gain else 1.0))
-        tried = {phase.phase for phase in run.plan.phases if verdicts[(case, phase.variant)].status in TRIED_IN_VAIN}
-        steps += [
-            NextStep(
-                case=case,
-                finding=finding.finding,
-                advice=finding.advice,
-                phase=None if finding.suggests in tried else finding.suggests,
-                gain=finding.gain,
-            )
-            for finding in ranked
-        ]
-    return tuple(steps)

@@ -225,6 +225,19 @@ class SmallerShape(Record, frozen=True, kw_only=True):
     speedup: Interval | None = None
 
 
+class Rung(Record, frozen=True, kw_only=True):
+    """One time of a case, as the chart of its times draws it."""
+
+    # a variant, or a peer's name
+    name: str
+    # "baseline", "phase", "peer" or "best"
+    kind: str
+    # of one step, by the ratios down to the end of the stack
+    time_s: Interval
+    # over its parent, or a peer's time over ours
+    ratio: Interval | None = None
+
+
 class PartResult(Record, frozen=True, kw_only=True):
     """Where a part of the plan ended."""
 
@@ -266,15 +279,21 @@ class CaseResult(Record, frozen=True, kw_only=True):
     # the fastest of the peers in the headline; None where it has none
     strongest_peer: str | None = None
     parts: tuple[PartResult, ...] = ()
+    # its times, the slowest program of the stack first
+    ladder: tuple[Rung, ...] = ()
 
 
 class NextStep(Record, frozen=True, kw_only=True):
-    """What to do next, the most promising first."""
+    """What to do next: one finding with one cure, in all cases where it holds time."""
 
-    case: str
+    # where it holds most first
+    cases: tuple[str, ...]
     finding: str
     advice: str
     phase: str | None
+    # of a step of the first case, at most
+    seconds: Seconds = 0.0
+    # of a step of the first case, if it alone were cured
     gain: Interval | None
 
 
@@ -292,6 +311,7 @@ class Analysis(Record, frozen=True, kw_only=True):
     cases: tuple[CaseResult, ...]
     targets: tuple[TargetResult, ...] = ()
     risks: tuple[RiskResult, ...] = ()
+    # the one that holds the most time first
     next_steps: tuple[NextStep, ...] = ()
     # what the author has to know first: kept phases that lost, gates that did not hold, holes
     alarms: tuple[str, ...] = ()

@@ -42,6 +42,24 @@ class Lead:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """One of a few numbers that stand side by side."""
+
+    title: str
+    value: str
+    text: Inline
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The few numbers that a page is about."""
+
+    items: tuple[Tile, ...]
+    kind: str = field(default="tiles", init=False)
+
+
+@dataclass(frozen=True)
 class Alarms:
     """Sentences that the author has to read first."""
 
@@ -116,10 +134,12 @@ class Group:
     id: str
     title: Inline
     blocks: tuple[Block, ...]
+    # closed until it is opened or printed
+    folded: bool = False
     kind: str = field(default="group", init=False)
 
 
-Block = Paragraph | Lead | Alarms | Bullets | Code | Table | Figure | Definitions | Group
+Block = Paragraph | Lead | Tiles | Alarms | Bullets | Code | Table | Figure | Definitions | Group
 
 
 @dataclass(frozen=True)

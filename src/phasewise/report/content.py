@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from phasewise.records.plan import PlannedPhase
 from phasewise.records.verdict import Reason
 from phasewise.report import format as show
@@ -9,11 +11,12 @@ from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Link, Page, Paragraph, Section, Table, code, columns
 from phasewise.report.rows import row_of
 from phasewise.report.sections.advice import render_findings, render_ledger
-from phasewise.report.sections.common import level_cell, part_pages, phase_link
+from phasewise.report.sections.answer import render_answer, render_ladder, render_next, render_parts, render_promises
+from phasewise.report.sections.common import TOPICS, level_cell, part_pages, phase_link
 from phasewise.report.sections.exports import render_exports
 from phasewise.report.sections.gate import render_validation
-from phasewise.report.sections.goals import criteria_table, render_criteria, render_risks
-from phasewise.report.sections.headline import render_alarms, render_headline
+from phasewise.report.sections.goals import criteria_table, render_criteria, render_open_risks, render_risks
+from phasewise.report.sections.headline import render_alarms, render_cases
 from phasewise.report.sections.phase import render_phase
 from phasewise.report.sections.provenance import render_considered, render_environment, render_reproduce
 from phasewise.report.sections.rivals import render_control, render_peers
@@ -24,33 +27,57 @@ from phasewise.run import Run
 # from reports/<workload>/<run>/ to reports/
 UP = "../../"
 
-# the order in which a reader decides: does it hold, what came of it, where is the time, what next, can I trust it
-SECTIONS = (
-    render_headline, render_alarms, render_roadmap, render_summary, render_criteria, render_risks, render_time, render_findings, render_ledger,
-    render_validation, render_peers, render_control, render_exports, render_considered, render_environment, render_reproduce,
+# the order in which a reader decides: what came of it, was it promised, what next, then why
+ANSWER = (
+    render_answer, render_promises, render_next, render_ladder, render_alarms, render_criteria, render_open_risks, render_parts, render_cases,
 )  # fmt: skip
+# page -> its sections
+SECTIONS: dict[str, tuple[Callable[[Run], Section], ...]] = {
+    "results": (render_summary, render_roadmap, render_peers, render_control),
+    "profile": (render_findings, render_time),
+    "validation": (render_validation,),
+    "exports": (render_exports,),
+    "method": (render_risks, render_ledger, render_considered, render_environment, render_reproduce),
+}
+# whose charts answer to the pointer
+INTERACTIVE = ("results", "profile")
 
 
 def make_pages(run: Run) -> tuple[Page, ...]:
-    """The index of a run, then a page for each part and one for phases without a part."""
+    """The answer, a page for each topic, then one for each part and one for phases without a part."""
     pages = part_pages(run)
     index = Page(
         name="index",
         title=f"{show.clean(run.workload)} on {show.clean(run.name)}",
         subtitle=run.plan.summary or "The plan of this run is missing.",
-        sections=tuple(tell(run) for tell in SECTIONS),
+        sections=tuple(tell(run) for tell in ANSWER),
         trail=(Link("All runs", f"{UP}index"),),
         pages=_links(pages, "index"),
         interactive=True,
         up=UP,
     )
-    return (index, *(_part_page(run, part, name, pages) for part, name in pages.items()))
+    topics = (_topic_page(run, name, pages) for name in SECTIONS)
+    return (index, *topics, *(_part_page(run, part, name, pages) for part, name in pages.items()))
 
 
 def _links(pages: dict[str | None, str], current: str) -> tuple[Link, ...]:
     links = [Link("Overview", "index", current == "index")]
+    links += [Link(title, name, current == name) for name, title in TOPICS.items()]
     links += [Link(part or "Phases", name, current == name) for part, name in pages.items()]
     return tuple(links)
+
+
+def _topic_page(run: Run, name: str, pages: dict[str | None, str]) -> Page:
+    return Page(
+        name=name,
+        title=f"{TOPICS[name]} of {show.clean(run.workload)}",
+        subtitle=("of the run ", code(run.name)),
+        sections=tuple(tell(run) for tell in SECTIONS[name]),
+        trail=(Link("All runs", f"{UP}index"), Link(f"{run.workload} on {run.name}", "index")),
+        pages=_links(pages, name),
+        interactive=name in INTERACTIVE,
+        up=UP,
+    )
 
 
 def _part_page(run: Run, part: str | None, name: str, pages: dict[str | None, str]) -> Page:

@@ -19,6 +19,7 @@ from phasewise.report.blocks import (
     Paragraph,
     Span,
     Table,
+    Tiles,
 )
 from phasewise.report.format import clean
 
@@ -105,6 +106,8 @@ def _block(block: Block, level: int) -> list[str]:
             return [paragraph(inline(block.text))]
         case Lead():
             return [f"**{escape(block.value)}** {inline(block.text)}"]
+        case Tiles():
+            return [f"- {escape(one.title)}: **{escape(one.value)}** {inline(one.text)}" for one in block.items]
         case Alarms():
             return ["> [!WARNING]", *(f"> - {paragraph(inline(item))}" for item in block.items)]
         case Bullets():

@@ -1,4 +1,4 @@
-"""The index of all runs: one line each, with what it came to and how many alarms it raised."""
+"""The index of all runs: one line each, with what it came to and which of its targets it reached."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from phasewise.records.errors import RecordError
 from phasewise.records.plan import RunPlan
 from phasewise.report import claims
 from phasewise.report import format as show
-from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, columns
+from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.figures.ladder import draw_overview
 from phasewise.report.rows import row_of
-from phasewise.report.sections.common import level_cell, nothing
+from phasewise.report.sections.answer import best_peer, count_targets
+from phasewise.report.sections.common import nothing
 
 
 def find_runs(root: Path) -> tuple[tuple[str, str], ...]:
@@ -33,6 +35,10 @@ def make_overview(root: Path) -> Page:
     rows = tuple(_row(root, workload, run, plan, analysis) for workload, run, plan, analysis, _ in runs)
     blocks: list[Block] = []
     if rows:
+        analyses = [(workload, analysis) for workload, _, _, analysis, _ in runs if analysis and analysis.cases]
+        blocks.append(Paragraph(Span(_count(analyses), strong=True)))
+        figure = draw_overview([(workload, analysis.cases[0]) for workload, analysis in analyses], "overview")
+        blocks += [figure] if figure is not None else []
         titles = columns(
             "Run",
             "What it is",
@@ -40,9 +46,9 @@ def make_overview(root: Path) -> Page:
             "#Speed-up",
             "#Interval",
             "#Step time",
+            "#Over the strongest alternative",
             "#Of the best possible",
-            "Target",
-            "Alarms",
+            "Targets",
         )
         blocks.append(Table("All runs, each at the end of its headline case's stack", titles, rows))
         blocks.append(
@@ -57,6 +63,18 @@ def make_overview(root: Path) -> Page:
     return Page(
         "index", "All runs", "Workloads made fast one phase at a time, each step measured and validated.", (section,)
     )
+
+
+def _count(analyses: list[tuple[str, Analysis]]) -> str:
+    """What all runs come to: targets by outcome, and the range over the best alternative."""
+    targets = tuple(target for _, analysis in analyses for target in analysis.targets)
+    peers = [best_peer(analysis.cases[0]) for _, analysis in analyses]
+    ratios = sorted(peer.ratio.estimate for peer in peers if peer is not None and peer.ratio is not None)
+    apart = [show.clean(name) for (name, _), peer in zip(analyses, peers, strict=True) if peer is None]
+    over = f" Over the strongest alternative: {show.ratio(ratios[0])} to {show.ratio(ratios[-1])}." if ratios else ""
+    without = f" Not compared with one: {', '.join(apart)}." if apart else ""
+    counted = f"; {show.counted(len(targets), 'target')}: {count_targets(targets)}" if targets else ""
+    return f"{show.counted(len(analyses), 'run')}{counted}.{over}{without}"
 
 
 def _read(root: Path, workload: str, run: str) -> tuple[RunPlan | None, Analysis | None, str]:
@@ -77,7 +95,7 @@ def _row(root: Path, workload: str, run: str, plan: RunPlan | None, analysis: An
     case = analysis.cases[0] if analysis and analysis.cases else None
     row = row_of(case, case.stack) if case else None
     speedup = case.stack_speedup if case else None
-    alarms = len(analysis.alarms) if analysis else 0
+    peer = best_peer(case) if case else None
     return (
         Span(name, href=f"{workload}/{run}/index") if there else name,
         plan.summary if plan else show.NOTHING,
@@ -85,7 +103,7 @@ def _row(root: Path, workload: str, run: str, plan: RunPlan | None, analysis: An
         show.ratio(speedup.estimate) if speedup else claims.speedup(None, case.stack_at_least if case else None),
         show.only_bounds(speedup) + (claims.mark(case.stack_status, chained=case.stack_chained) if case else ""),
         show.time_interval(row.time_s if row else None),
+        (code(peer.name), f" {show.ratio_interval(peer.ratio)}") if peer else "not measured",
         show.percent(row.floor_fraction if row else None),
-        level_cell(case.stack_level) if case else show.NOTHING,
-        Span(str(alarms), tone="bad") if alarms else ("none" if analysis else Span("not analysed", tone="warn")),
+        count_targets(analysis.targets) if analysis and analysis.targets else show.NOTHING,
     )

@@ -45,7 +45,10 @@ def render_run(root: Path, workload: str, run: str) -> None:
 def render_index(root: Path) -> None:
     """Write reports/index.html and index.md from the records of all runs, and metrics.json and phases.json from their summaries."""
     page = make_overview(root)
-    _write(render_html(page, {}), root / "reports" / "index.html")
+    svgs = _draw((page,))
+    for name, svg in svgs.items():
+        _write(svg, root / "reports" / "figures" / f"{name}.svg")
+    _write(render_html(page, svgs), root / "reports" / "index.html")
     _write(render_markdown(page), root / "reports" / "index.md")
     write_numbers(root)
 

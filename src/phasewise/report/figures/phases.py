@@ -1,4 +1,4 @@
-"""Charts of the plan against the outcome: roadmap, waterfall, predictions."""
+"""Charts of the plan against the outcome: roadmap and predictions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from phasewise.records.analyse import CaseResult, Row, Score
+from phasewise.records.analyse import CaseResult, Score
 from phasewise.records.plan import PlannedPhase
 from phasewise.report import format as show
 from phasewise.report.blocks import Figure
@@ -65,68 +65,6 @@ def draw_roadmap(case: CaseResult | None, phases: tuple[PlannedPhase, ...], name
         "Roadmap: what each phase was to gain over its parent, and what it did",
         f"Intervals of the speed-up of each phase over its parent. Measured: {told or 'nothing yet'}.",
     )
-
-
-def draw_waterfall(case: CaseResult, name: str) -> Figure | None:
-    """The time of a step from the baseline down the stack, each bar from the parent's time to its own."""
-    chain = _chain(case)
-    timed = [row for row in chain if row.time_s is not None and row.time_s.estimate > 0]
-    if len(timed) < 2:
-        return None
-    times = [row.time_s for row in timed if row.time_s is not None]
-    scale, unit = show.unit_for(max(one.estimate for one in times), show.TIMES)
-    # on a linear axis a bar under a tenth of the longest can't be read any more
-    log = max(one.high for one in times) > 10 * min(one.low for one in times)
-    floor = 0.6 * min(one.low for one in times) / scale if log else 0.0
-    values = []
-    for index, (row, one) in enumerate(zip(timed, times, strict=True)):
-        before = times[index - 1].estimate / scale if index else floor
-        values.append(
-            {
-                "name": row.variant, "from": before, "to": one.estimate / scale, "low": one.low / scale,
-                "high": one.high / scale, "right": max(before, one.high / scale), "label": f"{show.time(one.estimate)}{_render_ratio(row)}",
-                "kind": "baseline" if not index else "less time" if one.estimate / scale <= before else "more time",
-            }
-        )  # fmt: skip
-    kinds = ("baseline", "less time", "more time")
-    axis = alt.X(
-        "from:Q",
-        title=f"time of one step ({unit}{', log scale' if log else ''})",
-        scale=alt.Scale(type="log", domainMin=floor, nice=False) if log else alt.Scale(zero=True),
-        axis=alt.Axis(format="~g", tickCount=6, grid=not log),
-    )
-    base = alt.Chart(theme.rows(values)).encode(
-        y=theme.names_axis([row.variant for row in timed]),
-        tooltip=[alt.Tooltip("name:N"), alt.Tooltip("label:N"), *_numbers("low", "high")],
-    )
-    colour = alt.Color("kind:N", scale=theme.colours(kinds, (theme.GREY, theme.BLUE, theme.RED)))
-    bars = base.mark_bar().encode(x=axis, x2="to:Q", color=colour)
-    whiskers = base.mark_rule(color=theme.INK, strokeWidth=2).encode(x="low:Q", x2="high:Q")
-    labels = base.mark_text(align="left", dx=6).encode(x="right:Q", text="label:N")
-    chart = alt.layer(bars, whiskers, labels).properties(width=theme.WIDTH - 220, height=alt.Step(30))
-    told = ", ".join(f"{row.variant} {show.time_interval(row.time_s)}" for row in timed)
-    return theme.finish(
-        chart, name, "Waterfall: the time of one step from the baseline to the end of the stack", f"Step times: {told}."
-    )
-
-
-def _render_ratio(row: Row) -> str:
-    """The ratio beside a bar as it was measured: over the baseline, else over the bar before."""
-    over, parent = row.verdict.over_baseline, row.verdict.over_parent
-    if over is not None:
-        return f" · {show.ratio(over.estimate)}{' (chained)' if row.verdict.chained else ''}"
-    return "" if parent is None else f" · {show.ratio(parent.estimate)} over the one before"
-
-
-def _chain(case: CaseResult) -> tuple[Row, ...]:
-    """The stack's rows, baseline first, by the parents that they were really compared with."""
-    by_variant = {row.variant: row for row in case.rows}
-    chain: list[Row] = []
-    row = by_variant.get(case.stack or "")
-    while row is not None and row not in chain:
-        chain.insert(0, row)
-        row = by_variant.get(row.parent or "")
-    return tuple(chain)
 
 
 def draw_predictions(scores: tuple[Score, ...], name: str) -> Figure | None:

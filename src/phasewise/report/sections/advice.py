@@ -7,8 +7,6 @@ from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import (
     Block,
-    Bullets,
-    Group,
     Inline,
     Paragraph,
     Section,
@@ -17,7 +15,6 @@ from phasewise.report.blocks import (
     Tone,
     code,
     columns,
-    strong,
 )
 from phasewise.report.figures.phases import draw_predictions
 from phasewise.report.rows import kept_rows
@@ -28,24 +25,9 @@ SCORE_TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "muted
 
 
 def render_findings(run: Run) -> Section:
-    """The next step first, then the findings on the end of each stack."""
+    """The findings on the end of each stack."""
     blocks = by_case(run.results, "findings", lambda case: _findings(run, case))
-    return Section(
-        "findings", "Findings and next step", (*_next(run), *blocks) or nothing("Nothing has been analysed yet.")
-    )
-
-
-def _next(run: Run) -> tuple[Block, ...]:
-    steps = run.analysis.next_steps if run.analysis else ()
-    if not steps:
-        return nothing("No next step stands out.")
-    items: list[Inline] = []
-    for step in steps:
-        gain = f" Expected gain of the step: {show.ratio_interval(step.gain)}." if step.gain else ""
-        phase: tuple[str | Span, ...] = (" Phase: ", code(step.phase), ".") if step.phase else ()
-        where: tuple[str | Span, ...] = (" (case ", code(step.case), ") ") if len(run.results) > 1 else (" ",)
-        items.append((code(step.finding), *where, strong(step.advice), gain, *phase))
-    return (Group("next-step", "Next step", (Bullets(tuple(items), ordered=True),)),)
+    return Section("findings", "Findings", blocks or nothing("Nothing has been analysed yet."))
 
 
 def _findings(run: Run, case: CaseResult) -> tuple[Block, ...]:

@@ -17,7 +17,15 @@ from phasewise.run import Run
 
 # page of the phases that belong to no part
 LOOSE = "phases"
-RESERVED = ("index", LOOSE, "summary", "figures")
+# the pages of a run that every run has, each with one topic
+TOPICS = {
+    "results": "All results",
+    "profile": "Profile",
+    "validation": "Validation",
+    "exports": "Exports",
+    "method": "Method",
+}
+RESERVED = ("index", LOOSE, "summary", "figures", *TOPICS)
 
 
 def part_pages(run: Run) -> dict[str | None, str]:
@@ -90,6 +98,24 @@ def by_case(
         Group(f"{prefix}-{slug(case.case)}", (case_words(index), code(case.case)), blocks)
         for index, (case, blocks) in enumerate(told)
         if blocks
+    )
+
+
+def folded_by_case(
+    cases: Iterable[CaseResult], prefix: str, build: Callable[[CaseResult], tuple[Block, ...]]
+) -> tuple[Block, ...]:
+    """What is told of the headline case, and a fold for each other one."""
+    told = [(case, build(case)) for case in cases]
+    return tuple(
+        block
+        for index, (case, blocks) in enumerate(told)
+        for block in (
+            blocks
+            if index == 0
+            else (Group(f"{prefix}-{slug(case.case)}", (case_words(index), code(case.case)), blocks, folded=True),)
+            if blocks
+            else ()
+        )
     )
 
 

@@ -8,7 +8,7 @@ from phasewise.records.analyse import RiskResult, TargetResult
 from phasewise.records.plan import PlannedRisk, PlannedTarget
 from phasewise.report import format as show
 from phasewise.report import sentences
-from phasewise.report.blocks import Inline, Section, Span, Table, code, columns
+from phasewise.report.blocks import Inline, Paragraph, Section, Span, Table, code, columns
 from phasewise.report.sections.common import level_cell, nothing
 from phasewise.run import Run
 
@@ -56,6 +56,37 @@ def _planned(targets: tuple[PlannedTarget, ...]) -> Table:
 def _stated(one: TargetResult | PlannedTarget) -> tuple[Inline, ...]:
     bounds = (show.metric(bound, one.metric, one.unit) for bound in (one.minimum, one.target, one.stretch))
     return one.name, code(one.case), one.against, *bounds
+
+
+def render_open_risks(run: Run) -> Section:
+    """Risks that came true or that nothing settled; the others are counted."""
+    planned: list[tuple[str, str | None]] = [(risk.title, None) for risk in run.plan.risks]
+    planned += [(risk.title, phase.variant) for phase in run.plan.phases for risk in phase.risks]
+    told = [(title, variant, find_result(run, title, variant)) for title, variant in planned]
+    still = [one for one in told if one[2] is None or one[2].outcome != "did not come true"]
+    still.sort(key=lambda one: one[2] is None or one[2].outcome != "came true")
+    rest = Paragraph(
+        (f"{len(told) - len(still)} others did not come true: ", Span("all risks", href="method#risks"), ".")
+    )
+    if not still:
+        return Section("open-risks", "Risks", (rest,) if told else nothing("No risks were declared."))
+    rows = tuple(
+        (
+            title,
+            code(variant) if variant else "the run",
+            outcome_of(result),
+            _shortened(result.evidence if result else ""),
+        )
+        for title, variant, result in still
+    )
+    table = Table("Risks that came true or stay open", columns("Risk", "Phase", "Outcome", "Evidence"), rows)
+    return Section("open-risks", "Risks", (table, rest))
+
+
+def _shortened(evidence: str) -> str:
+    """The first of many findings of a check; the whole of it stands with all risks."""
+    first, _, more = evidence.partition("; ")
+    return (f"{first}; …" if more else first) or show.NOTHING
 
 
 def render_risks(run: Run) -> Section:

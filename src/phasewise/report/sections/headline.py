@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from phasewise.model.freshness import Standing, judge_run
 from phasewise.model.workload import DEFAULT_TIERS
-from phasewise.records.analyse import CaseResult
-from phasewise.records.verdict import Level
 from phasewise.report import claims
 from phasewise.report import format as show
-from phasewise.report.blocks import Alarms, Block, Lead, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.blocks import Alarms, Block, Paragraph, Section, Span, Table, code, columns
 from phasewise.report.holes import list_holes
 from phasewise.report.rows import row_of
 from phasewise.report.sections.common import level_cell, nothing, phase_link
@@ -19,41 +17,17 @@ from phasewise.run import Run
 MOST_FILES = 6
 
 
-def render_headline(run: Run) -> Section:
-    """The speed-up of the headline case's stack over its baseline, then the other cases."""
+def render_cases(run: Run) -> Section:
+    """All cases at the end of their stacks, and of which files they are."""
     blocks: list[Block] = []
-    if not run.results:
-        blocks += nothing("Nothing has been analysed yet: run the graph, or its analyse stage.")
-    else:
-        blocks.append(_lead(run.results[0]))
+    if run.results:
+        blocks.append(_cases(run))
         if wider := wide_tolerance(run, run.results[0].stack):
             blocks.append(Paragraph(wider))
     standing = judge_run(run.plan, run.layout.root) if run.layout is not None and run.rows else None
     if standing is not None and standing.changed:
         blocks.append(Paragraph((_freshness(standing),)))
-    if len(run.results) > 1:
-        blocks.append(_cases(run))
-    if run.results and any(case.parts for case in run.results):
-        blocks.append(_parts(run))
-    return Section("headline", "Headline", tuple(blocks))
-
-
-def _lead(case: CaseResult) -> Lead:
-    row = row_of(case, case.stack)
-    speedup = case.stack_speedup
-    bound = f"≥ {show.ratio(case.stack_at_least)}" if case.stack_at_least else show.NOTHING
-    value = show.ratio(speedup.estimate) if speedup else bound
-    chained = " The ratio is chained from ratios of neighbours." if case.stack_chained else ""
-    claim = claims.no_claim(case)
-    text = (
-        f"{claims.headline(case, row)}: case ",
-        code(case.case),
-        ", variant ",
-        code(case.stack) if case.stack else "none",
-        f".{chained}{claims.strongest(case)}",
-        f" {claim}" if claim else "",
-    )
-    return Lead(value, text, claims.headline_tone(case))
+    return Section("cases", "Cases", tuple(blocks) or nothing("Nothing has been analysed yet."))
 
 
 def wide_tolerance(run: Run, variant: str | None) -> str:
@@ -86,23 +60,6 @@ def _cases(run: Run) -> Table:
         )
     titles = columns("Case", "Stack", "#Over the baseline", "#Step time", "#Rate", "#Of the best possible", "Target")
     return Table("All cases at the end of their stacks", titles, tuple(rows))
-
-
-def _parts(run: Run) -> Table:
-    rows = tuple(
-        (
-            part.part,
-            code(case.case),
-            phase_link(run, part.variant),
-            claims.speedup(part.speedup) + claims.mark(part.status, chained=part.chained),
-            level_cell(part.level),
-        )
-        for case in run.results
-        for part in case.parts
-        if part.variant is not None or part.level is not Level.NONE
-    )
-    titles = columns("Part", "Case", "Ends in", "#Over the baseline", "Target")
-    return Table("Parts of the plan", titles, rows)
 
 
 def render_alarms(run: Run) -> Section:

@@ -1,4 +1,4 @@
-"""Roadmap, waterfall and the table of all variants."""
+"""Roadmap and the table of all variants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from phasewise.records.verdict import Reason
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Paragraph, Section, Span, Table, code, columns
-from phasewise.report.figures.phases import draw_roadmap, draw_waterfall
+from phasewise.report.figures.phases import draw_roadmap
 from phasewise.report.figures.theme import slug
 from phasewise.report.sections.common import (
     by_case,
@@ -24,15 +24,12 @@ from phasewise.run import Run
 
 
 def render_roadmap(run: Run) -> Section:
-    """What was planned against what came, then the step time down the stack."""
+    """What was planned against what came."""
 
     def draw(case: CaseResult) -> tuple[Block, ...]:
         here = tuple(phase for phase in run.plan.phases if not phase.cases or case.case in phase.cases)
-        drawn = (
-            draw_roadmap(case, here, f"roadmap-{slug(case.case)}"),
-            draw_waterfall(case, f"waterfall-{slug(case.case)}"),
-        )
-        return tuple(figure for figure in drawn if figure is not None)
+        figure = draw_roadmap(case, here, f"roadmap-{slug(case.case)}")
+        return (figure,) if figure is not None else ()
 
     blocks = by_case(run.results, "roadmap", draw)
     if not run.results:
@@ -40,7 +37,7 @@ def render_roadmap(run: Run) -> Section:
         blocks = (planned,) if planned else ()
     if run.plan.phases and not run.results:
         blocks += (_plan_table(run),)
-    return Section("roadmap", "Roadmap and waterfall", blocks or nothing("No phase has a gain to show yet."))
+    return Section("roadmap", "Roadmap", blocks or nothing("No phase has a gain to show yet."))
 
 
 def _plan_table(run: Run) -> Table:
