@@ -11,7 +11,7 @@ from phasewise.records.base import Interval, Seconds
 def build_ladder(
     rows: Sequence[Row], peers: Sequence[PeerRow], end: str | None, best_s: Seconds | None
 ) -> tuple[Rung, ...]:
-    """The stack from its first program to its `end`, then peers of the end and the best possible time.
+    """The stack from its first program to its `end`, then peers that give the same as the end, and the best possible time.
 
     A rung is the time of the next one times the ratio between the two, so that no two rungs contradict the ratio in the
     table; without a ratio it is the time that was measured. Empty where the end was not timed.
@@ -31,7 +31,7 @@ def build_ladder(
         rungs.insert(0, _rung(parent, told))
         seen.add(parent.variant)
         row, time = parent, told
-    beside = [peer for peer in peers if peer.ratio is not None and peer.variant == last.variant]
+    beside = [peer for peer in peers if peer.ratio is not None and peer.same_output and peer.variant == last.variant]
     rungs += [
         Rung(name=peer.name, kind="peer", time_s=_scale(last.time_s.estimate, peer.ratio), ratio=peer.ratio)
         for peer in beside

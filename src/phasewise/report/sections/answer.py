@@ -132,7 +132,7 @@ def render_promises(run: Run) -> Section:
             "promises", "Promised and measured", nothing("The document that this plan comes from promises no gain.")
         )
     titles = columns("Promised for", "#Promised", "#Measured", "Verdict", "Case")
-    note = "Promised: by the document that the plan comes from, over the step before it. Kept: the whole interval reaches the low end of the promise."
+    note = "Promised: by the document that the plan comes from, over the step before it. Kept: the whole interval reaches the low end of the promise, and the ratio is a claim."
     table = Table("What the document promised, and what came", titles, tuple(rows), note=note)
     return Section("promises", "Promised and measured", (table,))
 
@@ -156,11 +156,14 @@ def _kept(phase: PlannedPhase, row: Row | None) -> Span:
     if row is None or over is None or phase.documented is None:
         return Span("not measured" if row is None else f"not measured: {sentences.why(row.verdict)}", tone="muted")
     low, high = phase.documented
-    if over.low > high:
-        return Span("beaten", tone="good")
-    if over.low >= low:
-        return Span("kept", tone="good")
-    return Span("broken", tone="bad") if over.high < low else Span("undecided", tone="warn")
+    if row.verdict.status is not Status.INCONCLUSIVE:
+        if over.low > high:
+            return Span("beaten", tone="good")
+        if over.low >= low:
+            return Span("kept", tone="good")
+        if over.high < low:
+            return Span("broken", tone="bad")
+    return Span("undecided", tone="warn")
 
 
 def render_next(run: Run) -> Section:
