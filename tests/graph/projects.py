@@ -84,6 +84,10 @@ class Project:
     def page(self, workload: str, name: str = "index.html") -> str:
         return (self.folder / "reports" / workload / RUN / name).read_text()
 
+    def pages(self, workload: str) -> str:
+        """All pages of the run."""
+        return "".join(page.read_text() for page in sorted((self.folder / "reports" / workload / RUN).glob("*.html")))
+
     def edit(self, file: str, old: str, new: str) -> None:
         """Replace a passage that has to be there."""
         path = self.folder / file

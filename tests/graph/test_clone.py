@@ -45,7 +45,7 @@ def test_what_would_run_is_told(words, clone):
 def test_the_readme_says_what_stands_behind_cores(clone):
     done = call(clone, "snakemake", "--cores")
     assert "expected one argument" in done.stderr, "then the README need not say it any more"
-    assert "`snakemake --cores 2`" in "".join((clone / "README.md").read_text().splitlines()[:12])
+    assert "`snakemake --cores 2`" in "".join((clone / "README.md").read_text().splitlines()[:30])
 
 
 def test_without_a_remote_a_pull_says_so_as_the_readme_does(clone):

@@ -256,6 +256,6 @@ def test_shape_checked(read_shape):
     target = project.summary("checked")["targets"][0]
     assert target["metric"] == "drift" and target["value"] == pytest.approx(drift)
     assert target["level"] in ("minimum", "target")
-    page = project.page("checked")
+    page = project.pages("checked")
     assert "energy-drift" in page and "Energy" in page and "oscillator" in page
     assert "Users notice" in page and "nobody can check that here" in page
