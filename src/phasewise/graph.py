@@ -14,8 +14,9 @@ from phasewise.model.freshness import read_stamp
 from phasewise.model.layout import Layout
 from phasewise.plan import PlannedRun
 from phasewise.plan.split import split_plan
-from phasewise.records.analyse import Analysis, Ledger
+from phasewise.records.analyse import Analysis
 from phasewise.records.errors import UserError
+from phasewise.records.ledger import Ledger
 from phasewise.records.plan import RunPlan, VariantPlan
 from phasewise.records.predict import Predicted
 from phasewise.run import Run

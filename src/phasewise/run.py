@@ -27,15 +27,7 @@ from phasewise.records.measure import (
     Measurement,
     SmallerMeasurement,
 )
-from phasewise.records.plan import (
-    CapturePlan,
-    Kind,
-    PlannedCase,
-    PlannedPhase,
-    PlannedVariant,
-    RunPlan,
-    VariantPlan,
-)
+from phasewise.records.plan import CapturePlan, Kind, PlannedCase, PlannedPhase, PlannedVariant, RunPlan, VariantPlan
 from phasewise.records.predict import Predicted
 from phasewise.records.prepare import CaseWork, Prepared
 from phasewise.records.profile import CaseProfile, Profile

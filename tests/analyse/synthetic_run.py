@@ -10,8 +10,9 @@ from synthetic_records import record_baseline, record_control, record_peer, reco
 
 from phasewise import run
 from phasewise.analyse import analyse_run
-from phasewise.records.analyse import Analysis, Ledger, Row, VariantAnalysis
+from phasewise.records.analyse import Analysis, Row, VariantAnalysis
 from phasewise.records.base import find_case
+from phasewise.records.ledger import Ledger
 from phasewise.records.machine import Machine
 from phasewise.records.measure import Measurement, ScalePoint
 from phasewise.records.plan import (

@@ -9,8 +9,8 @@ import pytest
 from synthetic_run import BASELINE, Phase, Run, make_run, predict
 
 from phasewise.analyse.ledger import LATE, score
-from phasewise.records.analyse import RuleScore, Score
 from phasewise.records.base import Interval
+from phasewise.records.ledger import RuleScore, Score
 from phasewise.records.predict import Predicted, Prediction
 from phasewise.store import digest
 

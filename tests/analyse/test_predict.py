@@ -10,8 +10,8 @@ from synthetic_profile import profile
 from synthetic_run import BASELINE, GPU, Phase, Run, make_run
 
 from phasewise.analyse import predict_variant
-from phasewise.records.analyse import Ledger, Score
 from phasewise.records.base import Interval
+from phasewise.records.ledger import Ledger, Score
 from phasewise.records.predict import Predicted, Prediction
 from phasewise.records.profile import Breakdown, CaseProfile, Count, Probe, Profile
 from phasewise.store import digest

@@ -12,18 +12,16 @@ from phasewise.records.analyse import (
     CaseResult,
     Control,
     Finding,
-    Ledger,
     NextStep,
     PartResult,
     PeerRow,
     RiskResult,
     Row,
-    RuleScore,
-    Score,
     TargetResult,
     VariantAnalysis,
 )
 from phasewise.records.base import Interval, Quantity, Record
+from phasewise.records.ledger import Ledger, RuleScore, Score
 from phasewise.records.plan import Kind, PlannedPhase, PlannedRisk, PlannedTarget, PlannedVariant, RunPlan
 from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome

@@ -8,9 +8,10 @@ import re
 import msgspec
 import pytest
 
-from phasewise.records.analyse import Analysis, Ledger, VariantAnalysis
+from phasewise.records.analyse import Analysis, VariantAnalysis
 from phasewise.records.base import Record
 from phasewise.records.export import Export
+from phasewise.records.ledger import Ledger
 from phasewise.records.machine import Machine
 from phasewise.records.plan import RunPlan, VariantPlan
 from phasewise.records.prepare import Prepared

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from phasewise.records.analyse import Control, Finding, PartResult, PeerRow, Score
+from phasewise.records.analyse import Control, Finding, PartResult, PeerRow
 from phasewise.records.base import Interval
+from phasewise.records.ledger import Score
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 from phasewise.report import claims, sentences

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statistics import mean
 
 from phasewise.model.layout import Layout
-from phasewise.records.analyse import Ledger
 from phasewise.records.base import Interval
 from phasewise.records.errors import RecordError
+from phasewise.records.ledger import Ledger
 from phasewise.records.predict import Prediction
 from phasewise.stats import interval_score, next_value
 from phasewise.store import read

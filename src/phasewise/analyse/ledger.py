@@ -9,8 +9,9 @@ from statistics import mean, median
 from msgspec.structs import replace
 
 from phasewise.analyse.experience import GUESS, LEAST_OUTCOMES, LEVEL, bounds_of, log_middle, score_interval
-from phasewise.records.analyse import Ledger, RuleScore, Score, VariantAnalysis
+from phasewise.records.analyse import VariantAnalysis
 from phasewise.records.base import Interval
+from phasewise.records.ledger import Ledger, RuleScore, Score
 from phasewise.records.predict import Predicted, Prediction
 from phasewise.run import Run
 from phasewise.store import digest

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from phasewise.analyse.diagnose import find_findings
 from phasewise.analyse.experience import AUTHOR, LEVEL, Outcome, list_outcomes, widen_claim
-from phasewise.records.analyse import Finding, Ledger
+from phasewise.records.analyse import Finding
 from phasewise.records.base import Interval, Seconds
+from phasewise.records.ledger import Ledger
 from phasewise.records.plan import PlannedCase, PlannedPhase, VariantPlan
 from phasewise.records.predict import Predicted, Prediction
 from phasewise.records.profile import CaseProfile

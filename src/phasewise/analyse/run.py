@@ -19,16 +19,10 @@ from phasewise.analyse.rows import Told, make_peer_row, make_row
 from phasewise.analyse.scale import tell_smaller
 from phasewise.analyse.targets import TOLD, Judged, join_levels, settle_target
 from phasewise.analyse.verdicts import find_doubts, judge_all
-from phasewise.records.analyse import (
-    Analysis,
-    CaseResult,
-    Ledger,
-    PartResult,
-    PeerRow,
-    TargetResult,
-)
+from phasewise.records.analyse import Analysis, CaseResult, PartResult, PeerRow, TargetResult
 from phasewise.records.base import Interval
 from phasewise.records.export import Export
+from phasewise.records.ledger import Ledger
 from phasewise.records.measure import Measurement
 from phasewise.records.plan import Kind
 from phasewise.records.predict import Prediction

@@ -14,10 +14,11 @@ from phasewise.cli.project import load_configuration, open_run, project_layout
 from phasewise.cli.say import say
 from phasewise.environment import detect
 from phasewise.jobs import Job, Stage
-from phasewise.records.analyse import Analysis, Ledger
+from phasewise.records.analyse import Analysis
 from phasewise.records.base import Record
 from phasewise.records.errors import PlanError, UserError
 from phasewise.records.export import Export
+from phasewise.records.ledger import Ledger
 from phasewise.records.measure import ControlMeasurement, HeadlineMeasurement, Measurement
 from phasewise.records.plan import PreparePlan, VariantPlan
 from phasewise.records.prepare import Prepared

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phasewise.records.analyse import Analysis, Ledger, VariantAnalysis
+from phasewise.records.analyse import Analysis, VariantAnalysis
 from phasewise.records.base import Record
 from phasewise.records.export import Export
+from phasewise.records.ledger import Ledger
 from phasewise.records.measure import ControlMeasurement, HeadlineMeasurement, Measurement
 from phasewise.records.plan import CapturePlan, PreparePlan, RunPlan, VariantPlan
 from phasewise.records.predict import Predicted

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from phasewise.records.analyse import Analysis, Ledger, VariantAnalysis
+from phasewise.records.analyse import Analysis, VariantAnalysis
 from phasewise.records.base import Record
 from phasewise.records.export import Export
+from phasewise.records.ledger import Ledger
 from phasewise.records.machine import Machine
 from phasewise.records.measure import ControlMeasurement, HeadlineMeasurement
 from phasewise.records.plan import Kind, RunPlan, VariantPlan

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from phasewise.records.analyse import (
-    Finding,
-    PartResult,
-    PeerRow,
-    Score,
-    TargetResult,
-)
+from phasewise.records.analyse import Finding, PartResult, PeerRow, TargetResult
 from phasewise.records.base import Interval
+from phasewise.records.ledger import Score
 from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict

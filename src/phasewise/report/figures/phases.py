@@ -6,7 +6,8 @@ from typing import Any
 
 import altair as alt
 
-from phasewise.records.analyse import CaseResult, Score
+from phasewise.records.analyse import CaseResult
+from phasewise.records.ledger import Score
 from phasewise.records.plan import PlannedPhase
 from phasewise.report import format as show
 from phasewise.report.blocks import Figure

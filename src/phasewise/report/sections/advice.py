@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from phasewise.records.analyse import CaseResult, Finding, Ledger
+from phasewise.records.analyse import CaseResult, Finding
+from phasewise.records.ledger import Ledger
 from phasewise.report import format as show
 from phasewise.report import sentences
 from phasewise.report.blocks import (
