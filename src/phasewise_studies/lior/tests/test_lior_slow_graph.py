@@ -11,7 +11,7 @@ from phasewise.records.plan import Budget
 from phasewise.stats import decide_status
 
 LITTLE = Budget(
-    min_rounds=12, max_rounds=12, min_sets=4, max_sets=4, block_s=0.005, block_steps=2, seconds=40, timeout_s=200
+    min_rounds=6, max_rounds=6, min_sets=5, max_sets=5, block_s=0.005, block_steps=2, seconds=180, timeout_s=200
 )  # fmt: skip
 
 
