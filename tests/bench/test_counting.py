@@ -35,3 +35,16 @@ def test_the_longer_sum_of_a_larger_shape_is_more_work_an_item() -> None:
     """As many operators and results an item, and twice as much to read."""
     small, large = (count(lambda n=n: [torch.ones(n).sum() for _ in range(n)]) for n in (10, 20))
     assert large[0] == 2 * small[0] and large[1] > 3 * small[1]
+
+
+def test_what_is_compiled_counts_as_it_is_written() -> None:
+    def form(x: torch.Tensor) -> torch.Tensor:
+        return (x[0] * 2 + x).relu()
+
+    small, large = torch.ones(4, 4), torch.ones(5, 5)
+    compiled = torch.compile(form, fullgraph=True, backend="eager")
+    compiled(small)
+    # the second shape was never compiled
+    assert [count(lambda x=x: compiled(x)) for x in (small, large)] == [
+        count(lambda x=x: form(x)) for x in (small, large)
+    ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +35,7 @@ class OperatorWatch(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled under it; torch would import its compiler to say so, which takes most of a second."""
+        """Nothing is compiled in `watch_operators`; torch would import its compiler to say so, which takes most of a second."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
@@ -46,10 +48,23 @@ class OperatorWatch(TorchDispatchMode):
         return found
 
 
+def run_as_written() -> contextlib.AbstractContextManager[Any]:
+    """What was compiled runs as it was written meanwhile, for within a compiled program nothing is seen."""
+    is_compiler_there = "torch._dynamo" in sys.modules
+    return torch.compiler.set_stance("force_eager") if is_compiler_there else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def watch_operators() -> Iterator[OperatorWatch]:
+    """Watch what runs meanwhile, as it was written."""
+    with run_as_written(), OperatorWatch() as watch:
+        yield watch
+
+
 def count_work(bench: Bench, steps: int = 1) -> CountedWork:
     """Count so many steps from the initial state and the first batch on."""
     bench.restore()
-    with OperatorWatch() as watch:
+    with watch_operators() as watch:
         for index in range(steps):
             bench.step(index)
     wait_for(bench)

@@ -140,6 +140,11 @@ class _CountOperators(TorchDispatchMode):
         super().__init__()
         self.left = limit
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """A compiled program stays one: it runs as it is traced."""
+        return True
+
     def __torch_dispatch__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
         self.left -= 1
         if self.left < 0:

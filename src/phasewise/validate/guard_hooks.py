@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from phasewise.bench.counting import OperatorWatch
+from phasewise.bench.counting import watch_operators
 from phasewise.records.validate import Guard, guard
 from phasewise.tensors import tensors_in
 from phasewise.validate.trial import Trial
@@ -53,7 +53,7 @@ def hooks_only_copy(trial: Trial) -> Guard:
 def _watch(trial: Trial, run: Callable[[Any], Any], given: Any) -> str:
     """What is wrong with a hook, as a clause; "" if nothing is."""
     raw = _step(trial)
-    with OperatorWatch() as watch:
+    with watch_operators() as watch:
         result = run(raw)
     elements = sum(tensor.numel() for value in (given, raw, result) for tensor in tensors_in(value).values())
     product = next((operator for operator in watch.operators if PRODUCTS.fullmatch(operator)), None)
