@@ -14,11 +14,12 @@ from phasewise import store
 from phasewise.model.layout import Layout
 from phasewise.records.errors import UserError
 from phasewise.report import render_index, render_run, require_chart_packages
+from phasewise.report.overview import make_overview
 from phasewise.report.rows import find_machine
 from phasewise.run import Run
 from report.make import RUN, WORKLOAD, change, make_records
 from report.make_less import make_small_records
-from report.reading import read_html
+from report.reading import as_html, read_html
 
 SUMMARY = f'{{"schema": 1, "workload": "{WORKLOAD}", "run": "{RUN}", "cases": []}}\n'.encode()
 
@@ -119,6 +120,16 @@ def test_the_index_of_all_runs_names_every_run_with_its_headline(rendered: Path)
     assert {"toy_model/full-h200/index.html"} <= {link["href"] for link in reader.all("a")}
     assert "9.47×" in text and "[9.30,\xa09.64]" in text and "Energy and forces of toy molecules" in text
     assert "toy\\_model" not in (rendered / "reports" / "index.md").read_text()
+
+
+def test_two_runs_of_one_workload_are_told_apart(tmp_path: Path) -> None:
+    analysis = make_records().analysis
+    cases = tuple(msgspec.structs.replace(case, peers=()) for case in analysis.cases)
+    for name in (RUN, "tiny-cpu"):
+        folder = Layout(tmp_path).run(WORKLOAD, name)
+        store.write(msgspec.structs.replace(analysis, run=name, cases=cases), folder / "analyse.json")
+    text = "".join(read_html(as_html(make_overview(tmp_path))).text)
+    assert f"Not compared with one: {WORKLOAD} on {RUN}, {WORKLOAD} on tiny-cpu." in text
 
 
 def test_the_index_stands_without_any_run(tmp_path: Path) -> None:

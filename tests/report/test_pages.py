@@ -119,6 +119,31 @@ def test_a_headline_that_is_no_claim_is_not_green_and_says_so_wherever_it_stands
     assert "differ by up to 362\xa0%" in text and text.count("not a claim)") == len(cases) + 1
 
 
+def test_a_stack_that_ends_where_it_began_is_no_speed_up() -> None:
+    records = make_records()
+    cases = tuple(msgspec.structs.replace(case, stack_status=Status.BASELINE) for case in records.results)
+    text = seen(page_of(change(records, msgspec.structs.replace(records.analysis, cases=cases)), "index"))
+    assert "a step in your own code: no phase has taken its place" in text and "as fast as the baseline" not in text
+    assert "it is your code; takes" in text
+
+
+def test_a_promise_that_is_no_claim_is_undecided() -> None:
+    records = make_records()
+    cases = tuple(
+        msgspec.structs.replace(
+            case,
+            rows=tuple(
+                msgspec.structs.replace(row, verdict=msgspec.structs.replace(row.verdict, status=Status.INCONCLUSIVE))
+                for row in case.rows
+            ),
+        )
+        for case in records.results
+    )
+    told = make_pages(change(records, msgspec.structs.replace(records.analysis, cases=cases)))[0]
+    (table,) = next(section for section in told.sections if section.id == "promises").blocks
+    assert {row[3].text for row in table.rows if not row[3].text.startswith("not measured")} == {"undecided"}
+
+
 def test_promises_stand_beside_what_was_measured_and_are_judged_by_the_whole_interval(pages: dict[str, Page]) -> None:
     (table,) = next(section for section in pages["index"].sections if section.id == "promises").blocks
     told = {row[0].text: (row[1], row[3].text) for row in table.rows}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from phasewise import store
@@ -35,9 +36,14 @@ def make_overview(root: Path) -> Page:
     rows = tuple(_row(root, workload, run, plan, analysis) for workload, run, plan, analysis, _ in runs)
     blocks: list[Block] = []
     if rows:
-        analyses = [(workload, analysis) for workload, _, _, analysis, _ in runs if analysis and analysis.cases]
+        often = Counter(workload for workload, *_ in runs)
+        analyses = [
+            (workload if often[workload] == 1 else f"{workload} on {run}", analysis)
+            for workload, run, _, analysis, _ in runs
+            if analysis and analysis.cases
+        ]
         blocks.append(Paragraph(Span(_count(analyses), strong=True)))
-        figure = draw_overview([(workload, analysis.cases[0]) for workload, analysis in analyses], "overview")
+        figure = draw_overview([(name, analysis.cases[0]) for name, analysis in analyses], "overview")
         blocks += [figure] if figure is not None else []
         titles = columns(
             "Run",

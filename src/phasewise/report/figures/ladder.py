@@ -17,9 +17,9 @@ COLOURS = (theme.GREY, theme.BLUE, theme.ORANGE, theme.GREEN)
 
 
 def draw_overview(ends: Sequence[tuple[str, CaseResult]], name: str) -> Figure | None:
-    """A row a workload: its first case from the baseline to the best possible."""
+    """A row a run, by its name: its first case from the baseline to the best possible."""
     values: list[dict[str, Any]] = []
-    for workload, case in ends:
+    for run, case in ends:
         ours = [one for one in case.ladder if one.kind in ("baseline", "phase")]
         peers = [one for one in case.ladder if one.kind == "peer"]
         strongest = min(peers, key=lambda one: one.time_s.estimate, default=None)
@@ -28,13 +28,13 @@ def draw_overview(ends: Sequence[tuple[str, CaseResult]], name: str) -> Figure |
         shown = [*first, *((one, "now") for one in ours[-1:]), *((one, "best possible") for one in best)]
         shown += [(strongest, "strongest other way")] if strongest is not None else []
         values += [
-            {"name": workload, "kind": kind, "time": one.time_s.estimate * 1e3, "told": show.time(one.time_s.estimate)}
+            {"name": run, "kind": kind, "time": one.time_s.estimate * 1e3, "told": show.time(one.time_s.estimate)}
             for one, kind in shown
         ]
     if not values:
         return None
     kinds = ("your code", "now", "strongest other way", "best possible")
-    base = alt.Chart(theme.rows(values)).encode(y=theme.names_axis([workload for workload, _ in ends]))
+    base = alt.Chart(theme.rows(values)).encode(y=theme.names_axis([run for run, _ in ends]))
     across = alt.X(
         "time:Q",
         title="time of one step of the first case (ms, log scale)",

@@ -63,6 +63,8 @@ def _verdict(run: Run, case: CaseResult, row: Row | None, peer: PeerRow | None) 
 
 
 def _gain(case: CaseResult) -> str:
+    if case.stack_status is Status.BASELINE:
+        return " in your own code: no phase has taken its place"
     if case.stack_speedup is None:
         return f", at least {show.ratio(case.stack_at_least)} as fast as the baseline" if case.stack_at_least else ""
     word = "product of measured ratios" if case.stack_chained else "measured side by side"
@@ -110,6 +112,8 @@ def _baseline(case: CaseResult) -> Tile:
         else "too slow to be timed here"
     )
     mark = claims.mark(case.stack_status, chained=case.stack_chained)
+    if case.stack_status is Status.BASELINE:
+        return Tile("Over your code", show.NOTHING, f"it is your code; {takes}")
     if case.stack_speedup is None:
         bound = f"≥ {show.ratio(case.stack_at_least)}" if case.stack_at_least else show.NOTHING
         return Tile("Over your code", bound, takes if case.stack_at_least else f"no ratio is on record; {takes}")
