@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,12 @@ from filelock import FileLock
 from phasewise.kit.interpreter import interpret
 from phasewise.records.exit_code import ExitCode
 
+REPOSITORY = Path(__file__).parents[2]
+# workload and name of each run whose records ship
+RUNS = [
+    (path.parent.parent.name, path.parent.name)
+    for path in sorted(REPOSITORY.glob("profiles/records/*/full-*/summary.json"))
+]
 # how `phasewise try` ends where the gate passed: a small case says little about speed
 RIGHT = frozenset({ExitCode.FASTER, ExitCode.SAME, ExitCode.SLOWER, ExitCode.UNDECIDED})
 

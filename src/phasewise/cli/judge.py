@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
+from phasewise.cli.deliver import deliver
 from phasewise.cli.say import say
 from phasewise.match.aggregate import aggregate
 from phasewise.match.describe import describe_match
@@ -16,8 +16,6 @@ from phasewise.match.plan import Effort
 from phasewise.records.base import Scalar
 from phasewise.records.errors import UserError
 from phasewise.records.exit_code import ExitCode
-from phasewise.records.judgement import Match
-from phasewise.store import encode, write_bytes
 
 EFFORTS = {
     "quick": Effort(), "standard": Effort(sets=5, rounds=16, seconds=180.0), "thorough": Effort(sets=10, rounds=24, seconds=900.0),
@@ -86,6 +84,7 @@ def judge(
 
     Ends with 0 faster, 10 the same, 11 slower, 12 can't tell, 20 wrong, 21 cheat, 30 crash, 2 usage, 70 a fault of Phasewise.
     """
+    from phasewise.match.page import render_match
     from phasewise.match.play import choose_device
     from phasewise.match.play import judge as play
     from phasewise.workers.forkserver import start_fork_server
@@ -106,27 +105,12 @@ def judge(
         )  # fmt: skip
     if for_agent:
         say(msgspec.json.encode(aggregate(found)).decode())
-    else:
-        tell(found, file, page)
+    elif deliver(found, lines=describe_match, render=render_match, file=file, page=page):
+        for one in found.judgements:
+            if one.traceback:
+                say(one.traceback, err=True)
     if found.exit_code is not ExitCode.FASTER:
         raise click.exceptions.Exit(int(found.exit_code))
-
-
-def tell(found: Match, file: Path | None, page: Path | None) -> None:
-    """All of it, where it was asked for."""
-    from phasewise.match.page import render_match
-
-    if page is not None:
-        write_bytes(render_match(found).encode(), page)
-    if file is not None and str(file) == "-":
-        sys.stdout.buffer.write(encode(found))
-        return
-    if file is not None:
-        write_bytes(encode(found), file)
-    say(describe_match(found))
-    for one in found.judgements:
-        if one.traceback:
-            say(one.traceback, err=True)
 
 
 def parse_shape(text: str) -> dict[str, Scalar]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 
 import click
 
+from phasewise.cli.deliver import deliver
 from phasewise.cli.say import say
 from phasewise.environment import detect
 from phasewise.look.command import parse_command
 from phasewise.records.exit_code import ExitCode
-from phasewise.store import encode, write_bytes
 from phasewise.workers.lock import lock_machine
 
 
@@ -51,6 +50,7 @@ def look(
     Ends with 0, 2 if there were no steps or too few of them, 30 if the script crashed, 70 for a fault of Phasewise.
     """
     from phasewise.look.describe import describe_look
+    from phasewise.look.page import render_look
     from phasewise.look.play import ScriptFailed
     from phasewise.look.play import look as play
 
@@ -63,13 +63,4 @@ def look(
             say(died.failure.traceback, err=True)
         say(f"phasewise: look: {parsed.name} came to grief: {died.failure.message}", err=True)
         raise click.exceptions.Exit(int(ExitCode.CRASH)) from died
-    if page is not None:
-        from phasewise.look.page import render_look
-
-        write_bytes(render_look(found).encode(), page)
-    if file is not None and str(file) == "-":
-        sys.stdout.buffer.write(encode(found))
-        return
-    if file is not None:
-        write_bytes(encode(found), file)
-    say(describe_look(found))
+    deliver(found, lines=describe_look, render=render_look, file=file, page=page)

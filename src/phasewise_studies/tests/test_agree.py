@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 
@@ -11,12 +10,7 @@ from phasewise.model.layout import Layout
 from phasewise.report.figures.ladder import draw_ladder
 from phasewise.report.format import ratio_interval, time
 from phasewise.run import Run
-
-REPOSITORY = Path(__file__).parents[3]
-RUNS = [
-    (path.parent.parent.name, path.parent.name)
-    for path in sorted(REPOSITORY.glob("profiles/records/*/full-*/summary.json"))
-]
+from phasewise_studies.testing import REPOSITORY, RUNS
 
 
 @pytest.mark.parametrize(("workload", "run"), RUNS)

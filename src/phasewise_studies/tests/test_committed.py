@@ -11,12 +11,7 @@ from phasewise.report import make_table
 from phasewise.report.content import make_pages
 from phasewise.report.markdown import render_markdown
 from phasewise.run import Run
-
-REPOSITORY = Path(__file__).parents[3]
-RUNS = [
-    (path.parent.parent.name, path.parent.name)
-    for path in sorted(REPOSITORY.glob("profiles/records/*/full-*/summary.json"))
-]
+from phasewise_studies.testing import REPOSITORY, RUNS
 
 
 @pytest.mark.parametrize(("workload", "run"), RUNS)
