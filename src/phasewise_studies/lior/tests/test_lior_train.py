@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from phasewise_studies.lior.product import train, use
 from phasewise_studies.lior.product.files import read_notes
 from phasewise_studies.lior.product.run_folder import CHECKPOINT, CURVES, FORM
+from phasewise_studies.testing import RIGHT
 
 STUDY = Path(train.__file__).parents[1]
 README = (STUDY / "README.md").read_text()
@@ -96,7 +97,7 @@ def test_the_readmes_command_that_measures_a_phase_runs(tmp_path: Path, reposito
     shutil.copytree(repository / "workflow", tmp_path / "workflow")
     (line,) = (line for line in COMMANDS if line.startswith("phasewise "))
     done = run_command(line, tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RIGHT, done.stderr
     assert "06-adaptive-cleanup feedback-32: gate pass" in done.stdout + done.stderr
 
 
