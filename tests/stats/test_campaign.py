@@ -40,8 +40,8 @@ def test_a_small_campaign_keeps_its_promises(law):
 
 def test_more_sets_find_smaller_gains():
     cells = simulate_cells(["process 0.5 %"], ["3 sets", "3 to 6 sets", "10 sets"], runs=12, jobs=1)
-    assert [cell.gains[1].faster for cell in cells] == sorted(cell.gains[1].faster for cell in cells)
-    assert cells[1].gains[1].faster > 0.8
+    three, six, ten = (cell.gains[1].faster for cell in cells)
+    assert three < min(six, ten) and min(six, ten) > 0.9
 
 
 def test_the_numbers_do_not_depend_on_how_many_processes_made_them():
