@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from phasewise.model.layout import Layout
 from phasewise.report.summary import Case, read_summary
+from phasewise.report.trials import leave_out_trials
 from phasewise.store import write_bytes
 
 # of the end of a stack: what two commits are compared by
@@ -21,8 +23,9 @@ def write_numbers(root: Path) -> None:
     """
     metrics: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
-    for path in sorted((root / "reports").glob("*/*/summary.json")):
-        summary = read_summary(path)
+    found = {(path.parts[-3], path.parts[-2]) for path in (root / "reports").glob("*/*/summary.json")}
+    for name in leave_out_trials(found):
+        summary = read_summary(Layout(root).report(*name) / "summary.json")
         workload, run = summary.workload, summary.run
         metrics.setdefault(workload, {})[run] = {case.case: _list_numbers(case) for case in summary.cases}
         rows += [row for case in summary.cases for row in _list_rows(f"{workload} {run} {case.case}", case)]
