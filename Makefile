@@ -14,7 +14,7 @@ SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
 
 report: $(READY)  ## the main job: every configured workload, ending in reports/index.html
 	$(BIN)/snakemake --quiet rules
-	@echo "report: reports/index.html"
+	@for page in reports/index.html reports/*/tiny-*/index.html; do test ! -e "$$page" || echo "report: $$page"; done
 
 test: $(READY)  ## the tests, but for those that take minutes and those of studies that no change since origin/main concerns
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --changed-studies

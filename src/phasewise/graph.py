@@ -95,7 +95,8 @@ class Graph:
 
     def targets(self) -> list[str]:
         """The indexes, and every record: one that was deleted is made again, although what was made from it is there."""
-        records = [file for run in self.runs.values() for file in self._files(run, _list_records(run))]
+        of_runs = ((Analysis, ""), (Ledger, ""))
+        records = [file for run in self.runs.values() for file in self._files(run, [*_list_records(run), *of_runs])]
         return ["reports/index.html", "reports/index.md", *records]
 
     def _find_run(self, wildcards: Any) -> Run:

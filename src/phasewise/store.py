@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -75,20 +75,28 @@ def read(path: Path, kind: type[R]) -> R:
     Raises:
         RecordError: the file is absent, not JSON, of another schema, or does not fit `kind`.
     """
+    return decode(read_content(path), kind, str(path))
+
+
+def read_content(path: Path) -> bytes:
+    """What the plain file at `path` holds; raises RecordError where there is none, or it can't be read."""
     try:
-        content = path.read_bytes()
+        # a pipe would be waited for, and a device read without end
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise RecordError(f"{path}: no plain file; move away what stands there and run the stage that writes it")
+        return path.read_bytes()
     except OSError as error:
         raise RecordError(
             f"{path}: no record can be read there ({error.strerror}); run the stage that writes it"
         ) from error
-    return decode(content, kind, str(path))
 
 
 def decode(content: bytes, kind: type[R], place: str) -> R:
     """Decode `content` found at `place`; raises RecordError as `read` does."""
     try:
-        plain: Any = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        # other than the standard library's, it takes no NaN, which JSON does not have
+        plain: Any = msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError) as error:
         raise RecordError(f"{place}: not a whole JSON record ({error}); delete it and run the stage again") from error
     schema = plain.get("schema") if isinstance(plain, dict) else None
     if schema != SCHEMA:
@@ -98,10 +106,17 @@ def decode(content: bytes, kind: type[R], place: str) -> R:
         )
     try:
         return msgspec.convert(plain, kind)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+    except msgspec.ValidationError as error:
         raise RecordError(f"{place}: not a {kind.__name__} ({error}); delete it and run the stage again") from error
 
 
 def read_if_there(path: Path, kind: type[R]) -> R | None:
     """Like `read`, and None where there is no file."""
-    return read(path, kind) if path.is_file() else None
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        # what there is to say of it is said below
+        pass
+    return read(path, kind)

@@ -20,10 +20,10 @@ def clone(tmp_path_factory):
     return folder
 
 
-def call(clone, *words):
+def call(clone, *words, limit_s=500):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
-        words, cwd=clone, capture_output=True, text=True, check=False, timeout=500, env={**os.environ, "PATH": path}
+        words, cwd=clone, capture_output=True, text=True, check=False, timeout=limit_s, env={**os.environ, "PATH": path}
     )
 
 
@@ -52,6 +52,16 @@ def test_without_a_remote_a_pull_says_so_as_the_readme_does(clone):
     done = call(clone, "dvc", "pull")
     assert "No remote comes with the repository" in (clone / "README.md").read_text()
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_main_job_leaves_what_git_keeps_as_it_is(clone):
+    """What `make report` runs once the environment is there."""
+    done = call(clone, "snakemake", "--quiet", "rules", limit_s=1700)
+    assert done.returncode == 0, done.stderr
+    assert (clone / "reports/bk_core/tiny-cpu/index.html").is_file()
+    assert call(clone, "git", "status", "--porcelain").stdout == ""
 
 
 @pytest.mark.slow

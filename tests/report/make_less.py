@@ -17,7 +17,11 @@ def make_small_records() -> Run:
     assert run.analysis is not None
     case = msgspec.structs.replace(run.analysis.cases[0], rows=run.analysis.cases[0].rows[:3], stack="02-fused-message")
     plan = msgspec.structs.replace(
-        run.plan, cases=CASES[:1], phases=run.plan.phases[:2], variants=run.plan.variants[:3]
+        run.plan,
+        cases=CASES[:1],
+        phases=run.plan.phases[:2],
+        variants=run.plan.variants[:3],
+        stack={CASES[0]: "02-fused-message"},
     )
     names = [row.variant for row in plan.variants]
     kept = [one for one in run.known if getattr(one, "variant", names[0]) in names]

@@ -125,11 +125,27 @@ def test_the_index_of_all_runs_names_every_run_with_its_headline(rendered: Path)
 def test_two_runs_of_one_workload_are_told_apart(tmp_path: Path) -> None:
     analysis = make_records().analysis
     cases = tuple(msgspec.structs.replace(case, peers=()) for case in analysis.cases)
-    for name in (RUN, "tiny-cpu"):
+    for name in (RUN, "full-h100"):
         folder = Layout(tmp_path).run(WORKLOAD, name)
         store.write(msgspec.structs.replace(analysis, run=name, cases=cases), folder / "analyse.json")
     text = "".join(read_html(as_html(make_overview(tmp_path))).text)
-    assert f"Not compared with one: {WORKLOAD} on {RUN}, {WORKLOAD} on tiny-cpu." in text
+    assert f"Not compared with one: {WORKLOAD} on full-h100, {WORKLOAD} on {RUN}." in text
+
+
+def test_what_git_keeps_does_not_change_with_a_trial_beside_it(rendered: Path, tmp_path: Path) -> None:
+    shutil.copytree(rendered, tmp_path / "project")
+    root, layout = tmp_path / "project", Layout(tmp_path / "project")
+    kept = {path: path.read_bytes() for path in (root / "reports").glob("*.*")}
+    assert {path.name for path in kept} == {"index.html", "index.md", "metrics.json", "phases.json", "vega.js"}
+    for workload in (WORKLOAD, "another"):
+        trial = msgspec.structs.replace(make_records().analysis, workload=workload, run="tiny-cpu")
+        store.write(trial, layout.run(workload, "tiny-cpu") / "analyse.json")
+        told = SUMMARY.replace(RUN.encode(), b"tiny-cpu").replace(WORKLOAD.encode(), workload.encode())
+        store.write_bytes(told, layout.report(workload, "tiny-cpu") / "summary.json")
+        render_index(root)
+        changed = {path.name for path, content in kept.items() if path.read_bytes() != content}
+        # a workload that has no other run is told of
+        assert changed == (set() if workload == WORKLOAD else {"index.html", "index.md", "metrics.json"})
 
 
 def test_the_index_stands_without_any_run(tmp_path: Path) -> None:

@@ -317,7 +317,7 @@ def test_a_run_of_nothing_but_a_baseline_renders() -> None:
         for case in records.analysis.cases[:1]
     )
     alone = [
-        msgspec.structs.replace(records.plan, phases=(), parts=(), variants=records.plan.variants[:1]),
+        msgspec.structs.replace(records.plan, phases=(), parts=(), variants=records.plan.variants[:1], stack={}),
         msgspec.structs.replace(records.analysis, cases=cases, targets=(), risks=(), next_steps=(), alarms=()),
         records.machine,
         *(one for one in records.known if getattr(one, "variant", "") == "00-baseline"),

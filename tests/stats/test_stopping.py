@@ -108,3 +108,11 @@ def test_a_fresh_set_is_begun_only_if_it_can_be_finished(left, expected):
 def test_precise_wins_over_an_empty_budget():
     assert decide_next([PRECISE], rules=RULES, progress=progress(3, 12, left=0.0)) == Stop(reason="precise")
     assert decide_next([WIDE], rules=RULES, progress=progress(3, 12, left=0.0)) == Stop(reason="budget")
+
+
+@pytest.mark.parametrize(("half_width", "clear"), [(0.4, True), (1.6, False)])
+def test_rounds_far_from_no_effect_end_it_once_the_sets_agree_well_enough(half_width: float, clear: bool) -> None:
+    rules = replace(RULES, clear=((math.log(1.5), 2),))
+    at = replace(progress(2, 12), nearest=math.log(1.6))
+    step = decide_next([ratio(-1.5, half_width=half_width)], rules=rules, progress=at)
+    assert step == (Stop(reason="clear") if clear else Continue(where="fresh-set", rounds=12))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from phasewise.stats import find_warming
+from phasewise.stats import StopRules, find_warming
 from phasewise.stats.noise import LAWS, simulate_rounds
+from phasewise.stats.simulate import simulate_power
 
 
 def rounds(*, sets: int = 3, warm: float = 0.0, seed: int = 0, n: int = 12) -> np.ndarray:
@@ -22,8 +25,15 @@ def test_a_warm_up_of_one_arm_is_found_with_its_size() -> None:
     assert np.median(found) > 0.02 * np.exp(-np.arange(12) / 3.0).mean()
 
 
-def test_the_end_of_a_line_is_half_as_far_again_as_thirds_of_it_are_apart() -> None:
-    assert find_warming([list(np.linspace(0.0, 0.03, 12))] * 3) == pytest.approx(0.03, rel=0.1)
+def test_of_a_line_it_is_twice_what_it_rises_by() -> None:
+    assert find_warming([list(np.linspace(0.0, 0.03, 12))] * 3) == pytest.approx(0.06, rel=0.1)
+
+
+def test_a_start_up_that_fades_slowly_is_seldom_taken_for_a_gain() -> None:
+    """2 % at first, of one arm alone, which fades over ten blocks: it moves the mean of a set by over 1 %."""
+    noise = replace(LAWS["warm-up in one arm"], warm_blocks=10.0)
+    found = simulate_power(gain=0.0, rules=StopRules(least_sets=3, most_sets=6, most_rounds=24), runs=40, noise=noise)
+    assert found.missed > 0.5 and found.faster + found.slower <= 0.01
 
 
 @pytest.mark.parametrize("law", ["independent", "process 0.7 %", "heavy tails", "bistable process", "a GPU box"])

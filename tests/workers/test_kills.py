@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from phasewise.measure.compare import compare
+from phasewise.measure.sampler import was_killed
+from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.failure import TRIES
@@ -66,6 +68,12 @@ def test_a_call_that_is_killed_each_time_is_killed(victim: Path) -> None:
     failure = run_isolated(f"{victim}/victim.py:die", None, folder=victim)
     assert isinstance(failure, Failure) and failure.reason is Reason.KILLED
     assert count_calls(victim) == TRIES
+
+
+def test_a_measurement_whose_judge_was_killed_says_nothing_either() -> None:
+    for reason, again in ((Reason.KILLED, True), (Reason.CRASH, False)):
+        refused = Failure(reason=reason, message="by somebody")
+        assert was_killed(CaseMeasurement(case="a", arms=(), skipped=refused)) is again
 
 
 def test_a_measurement_whose_worker_was_killed_is_made_again(victim: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from phasewise.records.plan import Kind, VariantPlan
 from phasewise.records.verdict import Failure
 from phasewise.workers.isolated import run_isolated
 from phasewise.workers.lock import lock_machine
+from phasewise.workers.scratch import make_scratch
 
 TEMPLATE = Path(__file__).with_name("template.py")
 CONFIG = """# What to run; the comments in the package's own workflow/config.yaml explain every key.
@@ -121,8 +121,8 @@ def try_variant(workload: str, variant: str, case: str | None, changes: tuple[st
     plans = {name: _choose(other, case) if _has(other, case) else other for name, other in plans.items()} | {
         variant: plan
     }
-    with tempfile.TemporaryDirectory() as folder, lock_machine(machine.device):
-        found = attempt(plan, plans, planned, machine, layout, Path(folder))
+    with make_scratch("try") as folder, lock_machine(machine.device):
+        found = attempt(plan, plans, planned, machine, layout, folder)
     say(describe_attempt(found))
     say("not on record: run the graph to keep a result")
     for text in list_tracebacks(found.validation):

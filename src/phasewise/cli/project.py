@@ -44,7 +44,7 @@ def open_run(layout: Layout, workload: str, name: str) -> Run:
         PlanError: nothing of that name has been planned; says what has.
     """
     run = Run(workload, name, layout=layout)
-    if not run.path(RunPlan).is_file():
+    if not run.path(RunPlan).exists():
         folder = layout.root / "profiles" / "records"
         known = sorted(str(path.parent.relative_to(folder)) for path in folder.glob("*/*/plan.json"))
         raise PlanError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from phasewise.records.validate import Outcome, Validation
 from phasewise.store import digest
 from phasewise.workers.arm import ArmProcesses, launch_case
 from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.scratch import make_scratch
 
 
 def export_variant(
@@ -62,7 +62,7 @@ def export_case(
     whole = msgspec.structs.replace(plan, cases=(uncapped,))
     launch = launch_case(whole, planned.case, root, make="phasewise.export.eager:bench_module")
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="phasewise-export-")))
+        scratch = stack.enter_context(make_scratch("export"))
         eager: ArmProcesses | None = None
         for format in plan.exporters:
             # a format that took the worker down costs only itself

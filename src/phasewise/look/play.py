@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.store import write_bytes
 from phasewise.workers.failure import describe_exit
 from phasewise.workers.isolated import run_isolated
+from phasewise.workers.scratch import make_scratch
 
 INSIDE = "phasewise.look.inside"
 READ = "phasewise.look.read"
@@ -57,11 +57,10 @@ def look(
         UserError: no steps were seen, or too few; or the command can't be run.
     """
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="phasewise-look-") as name:
-        folder = Path(name)
+    with make_scratch("look") as folder:
         asked = Request(
             path=command.path, module=command.module, arguments=command.arguments, step=step, warmup=warmup, steps=steps,
-            folder=name,
+            folder=str(folder),
         )  # fmt: skip
         write_bytes(msgspec.json.encode(asked), folder / REQUEST)
         progress(f"{command.name} is run")
@@ -69,7 +68,7 @@ def look(
         if not seen.is_complete:
             raise UserError(explain(command, seen, step))
         progress("the trace is read")
-        profile = _ask("read_capture", name, CaseProfile)
+        profile = _ask("read_capture", str(folder), CaseProfile)
         progress("the ceilings of this machine are measured")
         detected = detect("cpu" if seen.device == "cpu" else "auto")
         machine = _ask("measure_machine", msgspec.to_builtins(detected), Machine)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -37,6 +36,7 @@ from phasewise.validate.case import validate_case
 from phasewise.workers.arm import Launch
 from phasewise.workers.enclosure import Enclosure, find_enclosure
 from phasewise.workers.process import refuse_in_worker
+from phasewise.workers.scratch import make_scratch
 
 # arms of the rounds: the base twice, of which one shows how far its own processes stray
 ARMS = {"parent": BASE, "variant": CANDIDATE, "control": BASE}
@@ -96,7 +96,7 @@ def judge(
     }
     device = choose_device(device)
     with ExitStack() as held:
-        root = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="phasewise-match-")))
+        root = held.enter_context(make_scratch("match"))
         sides = {
             role: held.enter_context(check_out(parse_side(name), root / f"{role}-revision"))
             for role, name in names.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -27,6 +26,7 @@ from phasewise.records.plan import Budget, Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation
 from phasewise.stats import StopRules, count_sure_sets
 from phasewise.workers.failure import TRIES
+from phasewise.workers.scratch import make_scratch
 
 # of the memory of a GPU: what is open at once takes no more
 AT_ONCE = 0.5
@@ -57,13 +57,13 @@ def measure_cases(
 
     Where `gpu_memory_bytes` hold them, the processes of all sets of a comparison build at once.
     """
-    with tempfile.TemporaryDirectory(prefix="phasewise-caches-") as caches, ExitStack() as stack:
+    with make_scratch("caches") as caches, ExitStack() as stack:
 
         def plan_case(one: Wanted, number: int) -> tuple[Judge, Processes]:
             judge = Judge(one.plan, one.case.case, root, {arm.arm: arm.plan.ranks for arm in one.arms})
             stack.callback(judge.close)
             # each try compiles into empty caches
-            folder = Path(caches) / f"{one.case.case}-{number}"
+            folder = caches / f"{one.case.case}-{number}"
             return judge, Processes({arm.arm: make_entrant(arm, one, judge, caches=folder) for arm in one.arms})
 
         first = {one.case.case: plan_case(one, 0) for one in wanted}

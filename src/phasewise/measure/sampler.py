@@ -82,7 +82,8 @@ def sample_case(
 
 def was_killed(found: CaseMeasurement) -> bool:
     """Whether a process of it was killed from outside, so that it tells nothing of the program."""
-    return any(map(is_kill, (arm.failure for arm in found.arms)))
+    # the judge's is why the whole was left out
+    return any(map(is_kill, (found.skipped, *(arm.failure for arm in found.arms))))
 
 
 def _sample(sampling: Sampling, pairs: Sequence[Pair], stop: StopRules) -> str:

@@ -11,8 +11,8 @@ RESERVED = ("captures", "default", "gpu", "index", "machine", "machines", "recor
 NOT_RESERVED = rf"(?!(?:{'|'.join(RESERVED)})\Z)"
 # a terminal obeys control characters, and no file holds half a character
 TEXT = r"\A[^\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]*\Z"
-# far beyond what is sensible, and still a number in every format
-LARGEST = 1e300
+# far beyond what is sensible, and products of several are still numbers
+LARGEST = 1e60
 MOST_TEXT = 100_000
 
 Text = Annotated[str, Meta(pattern=TEXT, max_length=MOST_TEXT, description="text without control characters")]

@@ -17,8 +17,9 @@ from phasewise.model.parse import parse
 from phasewise.model.sources import add_named_files, find_file, follow_imports, hash_files, name_files
 from phasewise.model.workload import Workload
 from phasewise.records.base import Scalar
-from phasewise.records.errors import PlanError
+from phasewise.records.errors import PlanError, RecordError
 from phasewise.records.plan import PlannedVariant, RunPlan
+from phasewise.store import read_content
 
 # beside the program module, where they exist
 SIBLINGS = ("checks", "peers")
@@ -84,8 +85,8 @@ class Lineage(msgspec.Struct):
 def read_stamp(path: Path) -> Stamp | None:
     """The stamp of the record at `path`; None where there is none that can be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Stamp)
-    except (OSError, msgspec.DecodeError, RecursionError):
+        return msgspec.json.decode(read_content(path), type=Stamp)
+    except (RecordError, msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -140,9 +141,9 @@ def judge_run(run: RunPlan, root: Path) -> Standing:
 def _list_ancestors(row: PlannedVariant, run: RunPlan, root: Path) -> tuple[str, ...]:
     """In any case of the variant; the plan tells those of its first."""
     try:
-        plan = (Layout(root).records(run.workload, run.run, row.variant) / "plan.json").read_bytes()
+        plan = read_content(Layout(root).records(run.workload, run.run, row.variant) / "plan.json")
         return (*row.ancestors, *msgspec.json.decode(plan, type=Lineage).ancestors)
-    except (OSError, msgspec.DecodeError, RecursionError):
+    except (RecordError, msgspec.DecodeError, RecursionError):
         return row.ancestors
 
 

@@ -44,4 +44,5 @@ class Layout:
 
     def relative(self, path: Path) -> str:
         """`path` as records name it: below the top folder, with forward slashes."""
-        return path.resolve().relative_to(self.root.resolve()).as_posix()
+        # itself it may be a link to anywhere
+        return (path.parent.resolve() / path.name).relative_to(self.root.resolve()).as_posix()

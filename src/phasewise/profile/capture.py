@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from phasewise.bench.case import BuiltCase, build_case
 from phasewise.profile.shape import choose_shape
 from phasewise.profile.timeline import PLACE
 from phasewise.records.plan import VariantPlan
+from phasewise.workers.scratch import make_scratch
 
 WARMUP_STEPS = 10
 WARMUP_S = 1.0
@@ -125,8 +125,8 @@ def capture_trace(stepper: Stepper, steps: int) -> Callable[[], bytes]:
             profiler.step()
 
     def write() -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "trace.json"
+        with make_scratch("trace") as folder:
+            path = folder / "trace.json"
             profiler.export_chrome_trace(str(path))
             return path.read_bytes()
 

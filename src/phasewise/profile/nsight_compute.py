@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from phasewise.profile.names import base_name
 from phasewise.profile.tools import Finished, relative, replay_command, run_tool, skip
 from phasewise.records.profile import Capture, Counters, Kernel
 from phasewise.store import write_bytes
+from phasewise.workers.scratch import make_scratch
 
 TOOL = "ncu"
 # of one process; a step whose counting takes longer is no case for the counters
@@ -164,8 +164,8 @@ def format_table(rows: Sequence[Row]) -> bytes:
 def _run(
     ncu: Path, replay: Sequence[str], functions: Sequence[str], root: Path, environment: Mapping[str, str]
 ) -> tuple[list[Row], Capture, Finished]:
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "ncu.csv"
+    with make_scratch("ncu") as folder:
+        log = folder / "ncu.csv"
         done = run_tool(
             make_command(ncu, replay, functions, log), timeout_s=TIMEOUT_S, environment=environment, folder=root
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import sqlite3
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from phasewise.profile.tools import RANGE, Finished, relative, replay_command, r
 from phasewise.records.profile import Capture, SystemTimeline
 from phasewise.store import write_bytes
 from phasewise.workers.lock import lock_captures
+from phasewise.workers.scratch import make_scratch
 
 TOOL = "nsys"
 TIMEOUT_S = 300.0
@@ -49,8 +49,7 @@ def watch_system(
         return Capture(
             tool=TOOL, skipped="Nsight Systems is not installed", cure="install it and put nsys on the PATH"
         ), None
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with make_scratch("nsys") as folder:
         command = collect_command(nsys, folder / "report", replay_command(plan, case, root, steps))
         with lock_captures(device):
             done = run_tool(command, timeout_s=TIMEOUT_S, environment=environment, folder=root)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +22,7 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.store import digest, write
 from phasewise.workers.isolated import run_isolated
 from phasewise.workers.lock import lock_captures
+from phasewise.workers.scratch import make_scratch
 from phasewise.workers.side_by_side import was_too_tight
 
 # of one case in its process: waiting for the device, building, compiling, warming up, tracing
@@ -112,8 +112,8 @@ def _profile_case(
         return found
     kept: list[Capture] = []
     changes: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "plan.json"
+    with make_scratch("profile") as folder:
+        written = folder / "plan.json"
         write(plan, written)
         folder_of_case = captures / case
         if "nsys" in plan.profilers:

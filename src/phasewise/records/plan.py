@@ -264,6 +264,15 @@ class RunPlan(Record, frozen=True, kw_only=True):
     # digest of the code that judges and renders: both are renewed when it changes, and nothing is measured again
     code: str = ""
 
+    def __post_init__(self) -> None:
+        if self.cases and not any(row.kind is Kind.BASELINE for row in self.variants):
+            raise ValueError("no baseline is planned")
+        missing = {*self.stack.values(), *(phase.variant for phase in self.phases)} - {
+            row.variant for row in self.variants
+        }
+        if missing:
+            raise ValueError(f"no such variant is planned: {', '.join(sorted(missing))}")
+
     def switches_of(self, variant: str) -> dict[str, Scalar]:
         """All switches of a variant in its first case; empty for one that is not planned."""
         rows = {row.variant: row for row in self.variants}

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from phasewise.records.errors import RecordError
+from phasewise.model.layout import Layout
+from phasewise.report.summary import Case, read_summary
+from phasewise.report.trials import leave_out_trials
 from phasewise.store import write_bytes
 
 # of the end of a stack: what two commits are compared by
@@ -17,55 +19,44 @@ def write_numbers(root: Path) -> None:
     """Write reports/metrics.json (workload -> run -> case -> numbers) and reports/phases.json (a row for each timed phase).
 
     Raises:
-        RecordError: a summary is not JSON.
+        RecordError: a summary is damaged.
     """
     metrics: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
-    for path in sorted((root / "reports").glob("*/*/summary.json")):
-        summary = _read(path)
-        workload, run = summary["workload"], summary["run"]
-        metrics.setdefault(workload, {})[run] = {case["case"]: _numbers(case) for case in summary["cases"]}
-        rows += [row for case in summary["cases"] for row in _rows(f"{workload} {run} {case['case']}", case)]
+    found = {(path.parts[-3], path.parts[-2]) for path in (root / "reports").glob("*/*/summary.json")}
+    for name in leave_out_trials(found):
+        summary = read_summary(Layout(root).report(*name) / "summary.json")
+        workload, run = summary.workload, summary.run
+        metrics.setdefault(workload, {})[run] = {case.case: _list_numbers(case) for case in summary.cases}
+        rows += [row for case in summary.cases for row in _list_rows(f"{workload} {run} {case.case}", case)]
     _write(metrics, root / "reports" / "metrics.json")
     _write(rows, root / "reports" / "phases.json")
 
 
-def _numbers(case: dict[str, Any]) -> dict[str, float]:
+def _list_numbers(case: Case) -> dict[str, float]:
     """Of the last kept variant; what was not measured is left out, since DVC compares numbers only."""
-    stack = case["stack"]
-    row = next((one for one in case["phases"] if one["variant"] == stack["variant"]), case["baseline"])
-    speedup = stack["speedup"] or {}
+    row = next((one for one in case.phases if one.variant == case.stack.variant), case.baseline)
+    speedup = case.stack.speedup
+    bounds = {"speedup": "estimate", "speedup_low": "low", "speedup_high": "high"}
     found = {
-        "speedup": speedup.get("estimate"),
-        "speedup_low": speedup.get("low"),
-        "speedup_high": speedup.get("high"),
-        **{name: row.get(name) for name in METRICS},
+        **{name: getattr(speedup, bound, None) for name, bound in bounds.items()},
+        **{name: getattr(row, name, None) for name in METRICS},
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _rows(place: str, case: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_rows(place: str, case: Case) -> list[dict[str, Any]]:
     return [
         {
-            "phase": f"{place}: {row['variant']}",
-            "speedup": row["speedup_baseline"]["estimate"],
-            "low": row["speedup_baseline"]["low"],
-            "high": row["speedup_baseline"]["high"],
-            "time_s": row["time_s"],
+            "phase": f"{place}: {row.variant}",
+            "speedup": row.speedup_baseline.estimate,
+            "low": row.speedup_baseline.low,
+            "high": row.speedup_baseline.high,
+            "time_s": row.time_s,
         }
-        for row in case["phases"]
-        if row["speedup_baseline"] is not None
+        for row in case.phases
+        if row.speedup_baseline is not None
     ]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RecordError(f"{path}: not a whole JSON file ({error}); delete it and render the run again") from error
-    if not isinstance(found, dict) or found.get("schema") != 1:
-        raise RecordError(f"{path}: not a summary of schema 1; delete it and render the run again")
-    return found
 
 
 def _write(plain: Any, path: Path) -> None:

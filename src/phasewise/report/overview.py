@@ -17,17 +17,18 @@ from phasewise.report.figures.ladder import draw_overview
 from phasewise.report.rows import row_of
 from phasewise.report.sections.answer import best_peer, count_targets
 from phasewise.report.sections.common import nothing
+from phasewise.report.trials import leave_out_trials
 
 
 def find_runs(root: Path) -> tuple[tuple[str, str], ...]:
-    """Workloads and runs that have a plan or an analysis, in order of their names."""
+    """Workloads and runs to tell of that have a plan or an analysis."""
     folder = root / "profiles" / "records"
     found = {
         (path.parent.parent.name, path.parent.name)
         for name in ("plan", "analyse")
         for path in folder.glob(f"*/*/{name}.json")
     }
-    return tuple(sorted(found))
+    return leave_out_trials(found)
 
 
 def make_overview(root: Path) -> Page:

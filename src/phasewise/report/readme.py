@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from phasewise.model.freshness import judge_run
 from phasewise.model.layout import Layout
 from phasewise.model.stack import BASELINE
-from phasewise.records.base import Interval
-from phasewise.records.errors import RecordError, UserError
+from phasewise.records.errors import UserError
 from phasewise.records.plan import RunPlan
 from phasewise.report import claims
 from phasewise.report import format as show
 from phasewise.report.markdown import escape
+from phasewise.report.summary import Case, read_summary
 from phasewise.store import read_if_there, write_bytes
 
 # marks a row whose records are of other files than today's
@@ -39,14 +37,14 @@ def make_table(root: Path) -> str:
     rows = []
     marked = False
     for path in sorted((root / "reports").glob("*/full-*/summary.json")):
-        summary = _read(path)
-        link = f"[{escape(summary['run'])}](reports/{path.parent.parent.name}/{path.parent.name}/index.md)"
-        device = summary.get("environment", {}).get("name") or summary["device"]
+        summary = read_summary(path)
+        link = f"[{escape(summary.run)}](reports/{path.parent.parent.name}/{path.parent.name}/index.md)"
+        device = summary.environment.name or summary.device
         fresh = _list_fresh(root, path.parent.parent.name, path.parent.name)
-        for case in summary.get("cases") or [summary]:
-            is_fresh = fresh is None or {BASELINE, (case.get("stack") or {}).get("variant") or BASELINE} <= fresh
+        for case in summary.cases:
+            is_fresh = fresh is None or {BASELINE, case.stack.variant or BASELINE} <= fresh
             marked |= not is_fresh
-            told = (escape(summary["workload"]), escape(device), escape(case["case"]), *_numbers(case))
+            told = (escape(summary.workload), escape(device), escape(case.case), *_list_numbers(case))
             rows.append((*told, link if is_fresh else f"{link} {STALE}"))
     if not rows:
         return "No full-size run is on record yet."
@@ -66,51 +64,24 @@ def _list_fresh(root: Path, workload: str, run: str) -> frozenset[str] | None:
     return None if plan is None else judge_run(plan, root).fresh
 
 
-def _numbers(case: dict[str, Any]) -> tuple[str, ...]:
+def _list_numbers(case: Case) -> tuple[str, ...]:
     """Baseline time, time now, speed-up, time of the strongest peer over ours, floor, and how many of the phases were kept."""
-    stack = case.get("stack") or {}
-    phases = case.get("phases") or []
-    row = next((one for one in phases if one["variant"] == stack.get("variant")), None) or case.get("baseline") or {}
-    aa = case.get("aa") or {}
-    kept = sum(bool(one["kept"]) for one in phases)
+    stack, base = case.stack, case.baseline
+    row = next((one for one in case.phases if one.variant == stack.variant), base)
+    kept = sum(one.kept for one in case.phases)
     return (
-        show.time_interval(_time(case.get("baseline"))),
-        show.time_interval(_time(row)),
-        claims.speedup(_interval(stack.get("speedup")), stack.get("at_least"))
-        + claims.mark(stack.get("status"), chained=stack.get("chained", False)),
-        _render_peer(case, stack.get("strongest_peer")),
-        show.percent(aa.get("floor")),
-        f"{kept} of {len(phases)}",
+        show.time_interval(base.time if base is not None else None),
+        show.time_interval(row.time if row is not None else None),
+        claims.speedup(stack.speedup, stack.at_least) + claims.mark(stack.status, chained=stack.chained),
+        _render_peer(case),
+        show.percent(case.aa.floor if case.aa is not None else None),
+        f"{kept} of {len(case.phases)}",
     )
 
 
-def _render_peer(case: dict[str, Any], name: str | None) -> str:
-    peer = next((one for one in case.get("peers") or [] if one["name"] == name), None)
-    return show.NOTHING if peer is None else f"{escape(peer['name'])}: {show.ratio_interval(_interval(peer['ratio']))}"
-
-
-def _interval(plain: dict[str, Any] | None) -> Interval | None:
-    if not plain or plain.get("estimate") is None:
-        return None
-    return Interval(estimate=plain["estimate"], low=plain["low"], high=plain["high"])
-
-
-def _time(row: dict[str, Any] | None) -> Interval | None:
-    if not row or row.get("time_s") is None:
-        return None
-    return Interval(estimate=row["time_s"], low=row["low_s"], high=row["high_s"])
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        plain = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise RecordError(f"{path}: not a whole summary ({error}); run `phasewise report` for it again") from error
-    if not isinstance(plain, dict) or plain.get("schema") != 1:
-        raise RecordError(
-            f"{path}: not a summary of schema 1; run `phasewise analyse` and `phasewise report` for it again"
-        )
-    return plain
+def _render_peer(case: Case) -> str:
+    peer = next((one for one in case.peers if one.name == case.stack.strongest_peer), None)
+    return show.NOTHING if peer is None else f"{escape(peer.name)}: {show.ratio_interval(peer.ratio)}"
 
 
 def renew_text(text: str, table: str, place: str) -> str:

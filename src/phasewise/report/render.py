@@ -14,6 +14,7 @@ from phasewise.report.html import render_html
 from phasewise.report.markdown import render_markdown
 from phasewise.report.numbers import write_numbers
 from phasewise.report.overview import make_overview
+from phasewise.report.summary import read_summary
 from phasewise.report.tables import make_tables
 from phasewise.run import Run
 
@@ -37,8 +38,9 @@ def render_run(root: Path, workload: str, run: str) -> None:
         _write(content, folder / "tables" / name)
     _sweep(folder, keep={page.name for page in pages}, figures=set(svgs), tables=set(tables))
     summary = Layout(root).run(workload, run) / "summary.json"
-    if summary.is_file():
-        _write(summary.read_text(encoding="utf-8"), folder / "summary.json")
+    if summary.exists():
+        read_summary(summary)
+        _write(summary.read_bytes(), folder / "summary.json")
     _share_script(root)
 
 

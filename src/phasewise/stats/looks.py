@@ -46,8 +46,8 @@ class StopRules:
     # stop when the half-width of the log-ratio is under max(half_width, share * |log-ratio|)
     half_width: float = 0.005
     share: float = 0.25
-    # (log-ratio, sets): and where every round lies beyond so large an effect after so many sets. No look is paid for that:
-    # it is far from no effect
+    # (log-ratio, sets): and where every round lies beyond so large an effect after so many sets, whose intervals leave out 1.
+    # No look is paid for that: it is far from no effect
     clear: tuple[tuple[float, int], ...] = ()
 
     def __post_init__(self) -> None:

@@ -138,4 +138,5 @@ LAWS = {
     "one in eight loud": _plain(loud_share=0.125, loud=10.0),
     "warm-up": _plain(warm_up=(0.03, 0.03), own_drift=0.006),
     "warm-up in one arm": _plain(warm_up=(0.0, 0.02)),
+    "slow warm-up in one arm": _plain(warm_up=(0.0, 0.02), warm_blocks=10.0),
 }

@@ -74,7 +74,7 @@ def _choose_step(estimates: Sequence[RatioEstimate], rules: StopRules, progress:
         return Continue(where="this-set", rounds=rules.least_rounds - progress.rounds)
     if progress.sets >= rules.least_sets and estimates and all(is_precise(ratio, rules) for ratio in estimates):
         return Stop(reason="precise")
-    if any(progress.sets >= sets and progress.nearest >= beyond for beyond, sets in rules.clear):
+    if _is_clear(estimates, rules, progress):
         return Stop(reason="clear")
     more_rounds = min(rules.rounds_a_look, rules.most_rounds - progress.rounds)
     if more_rounds > 0 and progress.rounds < _worthwhile_rounds(estimates, rules, progress):
@@ -82,6 +82,13 @@ def _choose_step(estimates: Sequence[RatioEstimate], rules: StopRules, progress:
     if progress.sets < rules.most_sets:
         return Continue(where="fresh-set", rounds=rules.least_rounds)
     return Stop(reason="limit")
+
+
+def _is_clear(estimates: Sequence[RatioEstimate], rules: StopRules, progress: Standing) -> bool:
+    """Whether every round lies far from no effect after so few sets, and these agree well enough for intervals that leave out 1."""
+    if not any(progress.sets >= sets and progress.nearest >= beyond for beyond, sets in rules.clear):
+        return False
+    return not any(ratio.low <= 1.0 <= ratio.high for ratio in estimates)
 
 
 def _worthwhile_rounds(estimates: Sequence[RatioEstimate], rules: StopRules, progress: Standing) -> float:

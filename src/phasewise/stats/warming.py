@@ -12,16 +12,17 @@ from statistics import NormalDist, median
 
 import numpy as np
 
-# chance that rounds without a trend are said to have one: harmless, since the trend is small then
+# chance that rounds without a trend are said to have one: harmless, since it is small then
 ERROR = 0.02
 # thirds of fewer rounds are single values
 LEAST_ROUNDS = 6
-# the middles of the first third and of the last are two thirds of a set apart
-WHOLE = 1.5
+# the middles of the first third and of the last are two thirds of a set apart: a line changes by 1.5 times as much over all of it.
+# What fades slowly moves the mean further than that, and thirds are noisy: a claim must clear twice the line
+WHOLE = 2 * 1.5
 
 
 def find_warming(sets: Sequence[Sequence[float] | np.ndarray]) -> float:
-    """By how much the log-ratio changes over the rounds of a set, in size; 0 where that is chance.
+    """What a trend over the rounds of a set may have moved their mean log-ratio by, at most; 0 where a trend is chance.
 
     Kendall's S of values and time, summed over the sets: the seasonal Kendall test with a set for a season, which single
     disturbed rounds do not move; Hirsch, Slack & Smith (1982), Water Resources Research 18, 107-121. It knows no

@@ -6,13 +6,13 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from phasewise.environment import find_tool
 from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import Guard, Outcome
 from phasewise.store import write
+from phasewise.workers.scratch import make_scratch
 
 TOOLS = ("memcheck", "racecheck")
 # an exit status that neither Python nor the sanitizer uses by itself
@@ -28,8 +28,8 @@ def run_sanitizer(plan: VariantPlan, case: str, root: Path) -> tuple[Guard, ...]
     if tool is None:
         reason = "compute-sanitizer is not installed; install the CUDA toolkit and put its bin folder on the PATH"
         return tuple(Guard(guard=name_of(check), outcome=Outcome.SKIPPED, message=reason) for check in TOOLS)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "plan.json"
+    with make_scratch("sanitizer") as folder:
+        file = folder / "plan.json"
         write(plan, file)
         return tuple(_run(tool, check, plan, file, case, root) for check in TOOLS)
 

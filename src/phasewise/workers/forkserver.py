@@ -12,12 +12,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from phasewise.workers.scratch import PREFIX, sweep_scratch
+
 # where the server listens, for the processes of this run
 SERVER = "PHASEWISE_FORK_SERVER"
 # and behind this, the one that has imported the tools of a profile
 TOOLED = ".tooled"
-# of the folder of its sockets
-PREFIX = "phasewise-"
 # a server listens to its sockets by then
 SETTLED_S = 60.0
 # of a folder; the address of a socket has 107 in all
@@ -27,6 +27,7 @@ MOST_CHARACTERS = 70
 def start_fork_server() -> int:
     """Start a server for the processes that this one starts from now on; returns the open file whose end is the server's."""
     sweep(_choose_folder())
+    sweep_scratch(Path(tempfile.gettempdir()))
     path = str(Path(tempfile.mkdtemp(prefix=PREFIX, dir=_choose_folder())) / "forkserver")
     until, held = os.pipe()
     with _listen(path) as plain, _listen(path + TOOLED) as tooled:

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import torch
 from torch.export import ExportedProgram
 
 from phasewise.export.formats.names import Names
+from phasewise.workers.scratch import make_scratch
 
 IMPORTS: tuple[str, ...] = ()
 FILE = "model.aoti.pt2"
@@ -55,8 +55,8 @@ def _shares_runtime(compiler: str) -> bool:
     """Whether a library from `compiler` asks for the shared libstdc++, as torch's do: two of them in one process crash."""
     if sys.platform != "linux":
         return True
-    with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder) / "probe.cpp", Path(folder) / "probe.so"
+    with make_scratch("probe") as folder:
+        source, library = folder / "probe.cpp", folder / "probe.so"
         source.write_text("#include <string>\nstd::string probe(int n) { return std::to_string(n); }\n")
         done = subprocess.run(
             [compiler, "-shared", "-fPIC", str(source), "-o", str(library)], capture_output=True, check=False
