@@ -10,18 +10,20 @@ from phasewise.analyse.risks import CAME_TRUE
 from phasewise.analyse.targets import Judged, settle_target
 from phasewise.records.analyse import CaseResult, PromiseResult, RiskResult
 from phasewise.records.plan import PlannedPhase, PlannedTarget
-from phasewise.records.promise import GATE, Promise, PromiseOutcome
+from phasewise.records.promise import GATE, Kept, Promise
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level
 from phasewise.run import Run
 
-OUTCOMES: dict[Level, PromiseOutcome] = {
-    Level.STRETCH: "beaten", Level.TARGET: "beaten", Level.MINIMUM: "kept", Level.UNDECIDED: "undecided",
-    Level.MISSED: "broken", Level.DISOWNED: "disowned", Level.NONE: "not measured",
+OUTCOMES: dict[Level, Kept] = {
+    Level.STRETCH: Kept.BEATEN, Level.TARGET: Kept.BEATEN, Level.MINIMUM: Kept.KEPT, Level.UNDECIDED: Kept.UNDECIDED,
+    Level.MISSED: Kept.BROKEN, Level.DISOWNED: Kept.DISOWNED, Level.NONE: Kept.UNMEASURED,
 }  # fmt: skip
 
 
-def settle_promises(judged: Judged, cases: Sequence[CaseResult], risks: Sequence[RiskResult]) -> tuple[PromiseResult, ...]:
+def settle_promises(
+    judged: Judged, cases: Sequence[CaseResult], risks: Sequence[RiskResult]
+) -> tuple[PromiseResult, ...]:
     """Every promise of the document with its outcome, then those that stand at phases alone."""
     return tuple(_settle(judged, cases, risks, promise) for promise in _list_promises(judged.run))
 
@@ -34,9 +36,11 @@ def _list_promises(run: Run) -> Iterator[Promise]:
             yield Promise(quote=phase.phase, promised=phase.documented, phase=phase.phase)
 
 
-def _settle(judged: Judged, cases: Sequence[CaseResult], risks: Sequence[RiskResult], promise: Promise) -> PromiseResult:
+def _settle(
+    judged: Judged, cases: Sequence[CaseResult], risks: Sequence[RiskResult], promise: Promise
+) -> PromiseResult:
     if promise.why:
-        return PromiseResult(promise=promise, outcome="no promise", evidence=promise.why)
+        return PromiseResult(promise=promise, outcome=Kept.NO_PROMISE, evidence=promise.why)
     phase = next((one for one in judged.run.plan.phases if one.phase == promise.phase), None)
     if promise.target:
         return _by_target(judged, promise)
@@ -45,18 +49,18 @@ def _settle(judged: Judged, cases: Sequence[CaseResult], risks: Sequence[RiskRes
     if promise.risk:
         return _by_risk(promise, [*risks, *(risk for case in cases for row in case.rows for risk in row.risks)])
     if phase is None:
-        return PromiseResult(promise=promise, outcome="not measured", evidence=f"{promise.phase} is not in this run")
+        return PromiseResult(promise=promise, outcome=Kept.UNMEASURED, evidence=f"{promise.phase} is not in this run")
     return _by_phase(judged, promise, phase) if promise.promised else _by_being_there(judged.run, promise, phase)
 
 
 def _by_target(judged: Judged, promise: Promise) -> PromiseResult:
     planned = next((one for one in judged.run.plan.targets if one.name == promise.target), None)
     if planned is None:
-        return PromiseResult(promise=promise, outcome="not measured", evidence=f"{promise.target} is not in this run")
+        return PromiseResult(promise=promise, outcome=Kept.UNMEASURED, evidence=f"{promise.target} is not in this run")
     result = settle_target(judged, _bound(planned, promise))
     outcome = OUTCOMES[result.level]
     # bounds that are not the document's can be reached, and not be beaten
-    outcome = "kept" if outcome == "beaten" and promise.promised is None else outcome
+    outcome = Kept.KEPT if outcome is Kept.BEATEN and promise.promised is None else outcome
     return PromiseResult(promise=promise, outcome=outcome, case=planned.case, measured=result)
 
 
@@ -94,10 +98,18 @@ def _by_being_there(run: Run, promise: Promise, phase: PlannedPhase) -> PromiseR
     wanted = Outcome.FAIL if phase.must else Outcome.PASS
     right = [case for case, gate in gates if gate.outcome is wanted]
     wrong = [case for case, gate in gates if gate.outcome is Outcome.FAIL and not phase.must]
-    outcome: PromiseOutcome = "broken" if wrong else "kept" if right else "not measured"
-    evidence = {"broken": "its results are wrong", "kept": "built, and right", "not measured": "no gate is on record"}[outcome]
+    outcome = Kept.BROKEN if wrong else Kept.KEPT if right else Kept.UNMEASURED
+    evidence = {
+        Kept.BROKEN: "its results are wrong",
+        Kept.KEPT: "built, and right",
+        Kept.UNMEASURED: "no gate is on record",
+    }[outcome]
     return PromiseResult(
-        promise=promise, outcome=outcome, case=next(iter([*wrong, *right]), ""), variant=phase.variant, evidence=evidence
+        promise=promise,
+        outcome=outcome,
+        case=next(iter([*wrong, *right]), ""),
+        variant=phase.variant,
+        evidence=evidence,
     )
 
 
@@ -117,7 +129,7 @@ def _by_check(judged: Judged, promise: Promise, phase: PlannedPhase | None) -> P
     passed = [one for one in found if one[1] is Outcome.PASS]
     told = PromiseResult(
         promise=promise,
-        outcome="broken" if failed else "kept" if passed else "not measured",
+        outcome=Kept.BROKEN if failed else Kept.KEPT if passed else Kept.UNMEASURED,
         variant=phase.variant if phase is not None else "",
         evidence=f"{promise.check} did not run",
     )
@@ -131,11 +143,13 @@ def _outcomes(run: Run, variant: str, case: str, check: str) -> list[tuple[str, 
         return []
     if check == GATE:
         return [(case, gate.outcome, gate.message or f"{variant} is within its allowance")]
-    return [(case, one.outcome, one.message or f"{one.check}: {one.outcome}") for one in gate.checks if one.check == check]
+    return [
+        (case, one.outcome, one.message or f"{one.check}: {one.outcome}") for one in gate.checks if one.check == check
+    ]
 
 
 def _by_risk(promise: Promise, risks: Iterable[RiskResult]) -> PromiseResult:
     """A probability promises nothing: what became of the risk stands beside it, the gravest outcome."""
     found = [one for one in risks if one.title == promise.risk]
     told = min((one.outcome for one in found), key=lambda outcome: outcome != CAME_TRUE, default="not checked")
-    return PromiseResult(promise=promise, outcome="no promise", evidence=f"risk: {promise.risk}: {told}")
+    return PromiseResult(promise=promise, outcome=Kept.NO_PROMISE, evidence=f"risk: {promise.risk}: {told}")

@@ -16,9 +16,7 @@ from phasewise.records.promise import ANSWERS, GATE, Document, Promise
 FILE = "promises.yaml"
 
 
-def read_promises(
-    path: Path, workload: Workload, targets: Iterable[str], checks: Path | None
-) -> Document | None:
+def read_promises(path: Path, workload: Workload, targets: Iterable[str], checks: Path | None) -> Document | None:
     """The document's promises, each answered by something that the workload has; None where there is no such file.
 
     Raises:
@@ -54,5 +52,7 @@ def _check_promise(promise: Promise, known: dict[str, set[str]], path: Path) -> 
             raise PlanError(
                 f"{place}: {name} {getattr(promise, name)!r} is not in the workload; choose among {', '.join(sorted(there)) or 'none'}"
             )
-    if promise.promised is not None and (promise.promised[0] > promise.promised[1] or named not in (["target"], ["phase"])):
+    if promise.promised is not None and (
+        promise.promised[0] > promise.promised[1] or named not in (["target"], ["phase"])
+    ):
         raise PlanError(f"{place}: promised {promise.promised} is for a target or a phase, least first; correct it")

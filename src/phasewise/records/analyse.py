@@ -6,7 +6,7 @@ from phasewise.records.base import SCHEMA, Bytes, Interval, Joules, Quantity, Re
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind
 from phasewise.records.predict import Prediction
-from phasewise.records.promise import Promise, PromiseOutcome
+from phasewise.records.promise import Kept, Promise
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 
@@ -170,7 +170,7 @@ class PromiseResult(Record, frozen=True, kw_only=True):
     """One promise with what became of it."""
 
     promise: Promise
-    outcome: PromiseOutcome
+    outcome: Kept
     # where it was judged; "" = in no one case
     case: str = ""
     # variant that its phase ends in

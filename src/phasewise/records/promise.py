@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -12,7 +13,21 @@ Words = Annotated[str, Meta(min_length=1, max_length=200)]
 # the comparison with the float64 reference, which is no check with a name of its own
 GATE = "gate"
 ANSWERS = ("target", "check", "phase", "risk", "why")
-PromiseOutcome = Literal["beaten", "kept", "undecided", "broken", "disowned", "not measured", "no promise"]
+
+
+class Kept(StrEnum):
+    """What became of a promise."""
+
+    # more than its high end
+    BEATEN = "beaten"
+    KEPT = "kept"
+    UNDECIDED = "undecided"
+    BROKEN = "broken"
+    # by the study, whose number is of something else
+    DISOWNED = "disowned"
+    UNMEASURED = "not measured"
+    # a guess, a probability, or what nothing measured answers
+    NO_PROMISE = "no promise"
 
 
 class Promise(Record, frozen=True, kw_only=True):
@@ -22,7 +37,6 @@ class Promise(Record, frozen=True, kw_only=True):
     quote: Words
     # of the document, from 1
     lines: tuple[Counted, ...] = ()
-    kind: Literal["number", "checklist"] = "number"
     # least and most, in the unit of what answers it; a ratio over the parent where a phase does
     promised: tuple[Positive, Positive] | None = None
     # name of a target of the plan
