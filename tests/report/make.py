@@ -15,6 +15,7 @@ from phasewise.records.analyse import (
     NextStep,
     PartResult,
     PeerRow,
+    PromiseResult,
     RiskResult,
     Row,
     TargetResult,
@@ -24,6 +25,7 @@ from phasewise.records.base import Interval, Quantity, Record
 from phasewise.records.ledger import Ledger, RuleScore, Score
 from phasewise.records.plan import Kind, PlannedPhase, PlannedRisk, PlannedTarget, PlannedVariant, RunPlan
 from phasewise.records.predict import Prediction
+from phasewise.records.promise import Kept, Promise
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 from phasewise.run import Run
@@ -181,6 +183,20 @@ def make_targets() -> tuple[TargetResult, ...]:
     )  # fmt: skip
 
 
+def make_promises() -> tuple[PromiseResult, ...]:
+    step = make_targets()[0]
+    fused = msgspec.structs.replace(step, name="faster", metric="speedup", unit="x", value=2.31, low=2.3, high=2.32)
+    quote = Promise(quote="Fuse messages: 1.5-2x", lines=(12, 40), promised=(1.5, 2.0), phase="fused-message")
+    return (
+        PromiseResult(promise=quote, outcome=Kept.BEATEN, case=CASES[0], variant="02-fused-message", measured=fused),
+        PromiseResult(promise=Promise(quote="under 3 ms", lines=(50,), target=step.name), outcome=Kept.KEPT, case=CASES[0], measured=step),
+        PromiseResult(
+            promise=Promise(quote="No NaN", lines=(61,), check="finite"), outcome=Kept.BROKEN, case=CASES[0], evidence="3 NaN",
+        ),
+        PromiseResult(promise=Promise(quote="Week 2", lines=(70,), why="a plan of work"), outcome=Kept.NO_PROMISE, evidence="a plan of work"),
+    )  # fmt: skip
+
+
 def make_variant_analysis(variant: str) -> VariantAnalysis:
     findings = (
         Finding(
@@ -227,6 +243,7 @@ def make_run_plan() -> RunPlan:
         workload=WORKLOAD, source="toy/phases.py", run=RUN, size="full", device="h200", summary="Energy and forces of toy molecules",
         tier="moderate", cases=CASES, parts=("week-1", "week-2"), phases=phases, variants=variants, stack=dict.fromkeys(CASES, STACK),
         targets=targets, risks=(HAND_RISK,), considered=(("Half precision throughout", "forces lose three digits"),),
+        document="Toy plan", promises=tuple(one.promise for one in make_promises()),
     )  # fmt: skip
 
 
@@ -235,6 +252,7 @@ def make_analysis() -> Analysis:
         workload=WORKLOAD, run=RUN, commits=("4f2a9c1",), machines=("NVIDIA H200; 1; 580.65; 700 W; 16",),
         cases=tuple(make_case(case) for case in CASES), targets=make_targets(),
         risks=(RiskResult(title=HAND_RISK.title, outcome="by hand", evidence="asked, no answer yet"),),
+        promises=make_promises(),
         next_steps=(
             NextStep(cases=(CASES[0],), finding="memory-bound", advice="Fuse the gather into the product.", phase=None, seconds=4e-4, gain=around(1.4, 0.2)),
         ),

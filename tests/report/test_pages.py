@@ -30,7 +30,7 @@ ORDER = ["answer", "promises", "next-step", "ladder", "alarms", "criteria", "ope
 TOPICS = {
     "results": ["summary", "roadmap", "peers", "control"],
     "profile": ["findings", "time"],
-    "validation": ["validation"],
+    "validation": ["validation", "document"],
     "exports": ["exports"],
     "method": ["risks", "ledger", "considered", "environment", "reproduce"],
 }
@@ -127,29 +127,23 @@ def test_a_stack_that_ends_where_it_began_is_no_speed_up() -> None:
     assert "it is your code; takes" in text
 
 
-def test_a_promise_that_is_no_claim_is_undecided() -> None:
-    records = make_records()
-    cases = tuple(
-        msgspec.structs.replace(
-            case,
-            rows=tuple(
-                msgspec.structs.replace(row, verdict=msgspec.structs.replace(row.verdict, status=Status.INCONCLUSIVE))
-                for row in case.rows
-            ),
-        )
-        for case in records.results
-    )
-    told = make_pages(change(records, msgspec.structs.replace(records.analysis, cases=cases)))[0]
-    (table,) = next(section for section in told.sections if section.id == "promises").blocks
-    assert {row[3].text for row in table.rows if not row[3].text.startswith("not measured")} == {"undecided"}
+def test_promised_numbers_stand_beside_what_was_measured_and_the_other_lines_are_counted(
+    pages: dict[str, Page],
+) -> None:
+    table, whole = next(section for section in pages["index"].sections if section.id == "promises").blocks
+    assert [(row[0], row[1], row[3].text) for row in table.rows] == [
+        ("Fuse messages: 1.5-2x", "1.5 to 2×", "beaten"),
+        ("under 3 ms", "the target's bounds", "kept"),
+    ]
+    assert whole.text[0] == "Toy plan: 4 promises, 1 beaten, 1 kept, 1 broken, 1 no promise. "
 
 
-def test_promises_stand_beside_what_was_measured_and_are_judged_by_the_whole_interval(pages: dict[str, Page]) -> None:
-    (table,) = next(section for section in pages["index"].sections if section.id == "promises").blocks
-    told = {row[0].text: (row[1], row[3].text) for row in table.rows}
-    assert told["02-fused-message"] == ("1.5 to 2×", "beaten")
-    assert told["03-channels-last"] == ("1.5 to 2×", "broken")
-    assert told["08-two-gpus"][1].startswith("not measured: ")
+def test_every_line_of_the_document_has_its_place_and_what_answers_it(documents: dict[str, str]) -> None:
+    text = documents["validation"]
+    told = seen(text[text.index('id="document"') :])
+    for words in ("12, 40", "No NaN", "finite", "3 NaN", "a plan of work", "target step of forward"):
+        assert words in told, words
+    assert 'href="validation.html#document"' in documents["index"]
 
 
 def test_three_next_steps_are_told_with_what_they_hold_at_most() -> None:

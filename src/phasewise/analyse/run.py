@@ -14,6 +14,7 @@ from phasewise.analyse.floor import step_floor
 from phasewise.analyse.ladder import build_ladder
 from phasewise.analyse.ledger import find_predictions, score_predictions
 from phasewise.analyse.next_steps import choose_next_steps
+from phasewise.analyse.promises import settle_promises
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.rows import Told, make_peer_row, make_row
 from phasewise.analyse.scale import tell_smaller
@@ -50,6 +51,7 @@ def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
     told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=by_rule, levels=_phase_levels(targets))
     cases = tuple(_tell_case(told, judged, case, targets) for case in run.plan.cases)
     tops = [run[name].gate(case) for case, name in stack.items() if name is not None]
+    risks = settle_risks(run.plan.risks, tops)
     analysis = Analysis(
         workload=run.workload,
         run=run.name,
@@ -58,7 +60,8 @@ def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
         machine=run.machine,
         cases=cases,
         targets=targets,
-        risks=settle_risks(run.plan.risks, tops),
+        risks=risks,
+        promises=settle_promises(judged, cases, risks),
         next_steps=choose_next_steps(run, verdicts, stack),
         alarms=raise_alarms(run, verdicts, find_doubts(run, told.estimates, verdicts), cases, targets),
     )

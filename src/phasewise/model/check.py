@@ -51,7 +51,7 @@ def check_workload(
     _check_cases(workload, place)
     if program is not None and program.suffix == ".py":
         _check_program(program, place)
-    known = set(CORE_CHECKS) | (set() if checks is None else _list_checks(checks))
+    known = set(CORE_CHECKS) | (set() if checks is None else list_checks(checks))
     _check_phases(workload, place)
     for owner, risk in _risks(workload):
         _check_risk(risk, f"{place}: {owner}", known)
@@ -217,7 +217,7 @@ def _risks(workload: Workload) -> Iterable[tuple[str, Risk]]:
     yield from ((f"phase {phase.name!r}", risk) for phase in workload.phases for risk in phase.risks)
 
 
-def _list_checks(file: Path) -> set[str]:
+def list_checks(file: Path) -> set[str]:
     """Names of the checks that a file defines."""
     found = ast.parse(file.read_bytes(), str(file)).body
     return {node.name.replace("_", "-") for node in found if isinstance(node, ast.FunctionDef)}

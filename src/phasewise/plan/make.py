@@ -16,10 +16,12 @@ from phasewise.model.configuration import Configuration, WorkloadOptions, choose
 from phasewise.model.discover import find_module_file, load_workload, program_name, sibling_file
 from phasewise.model.freshness import find_closure
 from phasewise.model.layout import Layout
+from phasewise.model.promises import FILE as PROMISES
+from phasewise.model.promises import read_promises
 from phasewise.model.stack import stack_variants
 from phasewise.model.workload import Workload
 from phasewise.plan.keep import keep_prepare, keep_variant
-from phasewise.plan.run_plan import make_run_plan
+from phasewise.plan.run_plan import make_run_plan, tell_targets
 from phasewise.plan.variant import RunContext, plan_variant, shape_at
 from phasewise.records.errors import PlanError
 from phasewise.records.machine import Machine
@@ -83,7 +85,10 @@ def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path
     file = find_module_file(program)
     if file is None:
         raise PlanError(f"workload {options.name}: program {program!r} is no module that is found; correct it")
-    workload = check_workload(workload, options.name, program=file, checks=sibling_file(program, "checks"))
+    checks = sibling_file(program, "checks")
+    workload = check_workload(workload, options.name, program=file, checks=checks)
+    goals = [target.name for target in tell_targets(workload, tuple(workload.cases))]
+    document = read_promises(file.with_name(PROMISES), workload, goals, checks)
     size = options.size or configuration.size
     if size == "auto":
         size = "full" if machine.kind == "cuda" else "tiny"
@@ -102,7 +107,9 @@ def _plan_run(configuration: Configuration, options: WorkloadOptions, root: Path
     )
     cases = _choose_cases(context)
     stack = stack_variants(_choose_phases(context), cases, machine, options.ablations or configuration.ablations)
-    run_plan = make_run_plan(workload, stack, context.options, context.run, size, machine.device, context.tier, cases)
+    run_plan = make_run_plan(
+        workload, stack, context.options, context.run, size, machine.device, context.tier, cases, document
+    )
     return PlannedRun(
         run_plan=msgspec.structs.replace(run_plan, program=program, code=_digest_readers()),
         prepare=keep_prepare(_plan_prepare(context, cases), closure, layout),

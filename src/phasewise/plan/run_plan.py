@@ -8,6 +8,7 @@ from phasewise.model.stack import Stack, Variant
 from phasewise.model.workload import Case, Idea, Phase, Risk, Target, Workload
 from phasewise.plan.variant import shape_at
 from phasewise.records.plan import PlannedPhase, PlannedRisk, PlannedTarget, PlannedVariant, RunPlan
+from phasewise.records.promise import Document
 
 # metrics whose bound means nothing at another size; so do seconds that a check returns
 SIZED = ("time_s", "items_per_s", "peak_memory_bytes", "energy_j_per_item", "utilisation", "launches",
@@ -23,6 +24,7 @@ def make_run_plan(
     device: str,
     tier: str,
     cases: tuple[str, ...],
+    document: Document | None = None,
 ) -> RunPlan:
     """The run-level plan; only analyse and report read it, so that a better sentence re-measures nothing."""
     return RunPlan(
@@ -40,9 +42,11 @@ def make_run_plan(
         ),
         variants=tuple(_plan_variant(workload, stack, variant) for variant in stack.variants if variant.places),
         stack=dict(stack.tops),
-        targets=_tell_targets(workload, cases),
+        targets=tell_targets(workload, cases),
         risks=tuple(_tell_risk(risk) for risk in workload.risks),
         considered=tuple(workload.considered.items()),
+        document=document.document if document is not None else "",
+        promises=document.promises if document is not None else (),
     )
 
 
@@ -92,7 +96,8 @@ def _plan_variant(workload: Workload, stack: Stack, variant: Variant) -> Planned
     )
 
 
-def _tell_targets(workload: Workload, cases: tuple[str, ...]) -> tuple[PlannedTarget, ...]:
+def tell_targets(workload: Workload, cases: tuple[str, ...]) -> tuple[PlannedTarget, ...]:
+    """Targets of the whole stack, of parts and of phases, in these cases."""
     found = [_tell_target(target, workload, cases) for target in workload.targets]
     found += [
         _tell_target(target, workload, cases, part=part)

@@ -6,6 +6,7 @@ from phasewise.records.base import SCHEMA, Bytes, Interval, Joules, Quantity, Re
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind
 from phasewise.records.predict import Prediction
+from phasewise.records.promise import Kept, Promise
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Level, Reason, Status, Verdict
 
@@ -165,6 +166,21 @@ class TargetResult(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class PromiseResult(Record, frozen=True, kw_only=True):
+    """One promise with what became of it."""
+
+    promise: Promise
+    outcome: Kept
+    # where it was judged; "" = in no one case
+    case: str = ""
+    # variant that its phase ends in
+    variant: str = ""
+    # the number that it was judged by
+    measured: TargetResult | None = None
+    # what a check or risk found, or why there is no number
+    evidence: str = ""
+
+
 class SmallerShape(Record, frozen=True, kw_only=True):
     """A baseline that is too slow for the shape of its case, at one that it can run."""
 
@@ -267,6 +283,7 @@ class Analysis(Record, frozen=True, kw_only=True):
     cases: tuple[CaseResult, ...]
     targets: tuple[TargetResult, ...] = ()
     risks: tuple[RiskResult, ...] = ()
+    promises: tuple[PromiseResult, ...] = ()
     # the one that holds the most time first
     next_steps: tuple[NextStep, ...] = ()
     # what the author has to know first: kept phases that lost, gates that did not hold, holes

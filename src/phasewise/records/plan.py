@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from phasewise.records.base import SCHEMA, Bytes, Record, Scalar, Seconds
+from phasewise.records.promise import Promise
 
 
 class Kind(StrEnum):
@@ -255,6 +256,9 @@ class RunPlan(Record, frozen=True, kw_only=True):
     targets: tuple[PlannedTarget, ...] = ()
     risks: tuple[PlannedRisk, ...] = ()
     considered: tuple[tuple[str, str], ...] = ()
+    # what the user's document calls itself, and what it promises; "" = there is none
+    document: str = ""
+    promises: tuple[Promise, ...] = ()
     # dotted name of the module that holds `build`; "" = on record before it was
     program: str = ""
     # digest of the code that judges and renders: both are renewed when it changes, and nothing is measured again

@@ -11,13 +11,14 @@ from phasewise.report import sentences
 from phasewise.report.blocks import Block, Inline, Link, Page, Paragraph, Section, Table, code, columns
 from phasewise.report.rows import row_of
 from phasewise.report.sections.advice import render_findings, render_ledger
-from phasewise.report.sections.answer import render_answer, render_ladder, render_next, render_parts, render_promises
+from phasewise.report.sections.answer import render_answer, render_ladder, render_next, render_parts
 from phasewise.report.sections.common import TOPICS, level_cell, part_pages, phase_link
 from phasewise.report.sections.exports import render_exports
 from phasewise.report.sections.gate import render_validation
 from phasewise.report.sections.goals import criteria_table, render_criteria, render_open_risks, render_risks
 from phasewise.report.sections.headline import render_alarms, render_cases
 from phasewise.report.sections.phase import render_phase
+from phasewise.report.sections.promises import render_document, render_promises
 from phasewise.report.sections.provenance import render_considered, render_environment, render_reproduce
 from phasewise.report.sections.rivals import render_control, render_peers
 from phasewise.report.sections.summary import render_roadmap, render_summary
@@ -35,7 +36,7 @@ ANSWER = (
 SECTIONS: dict[str, tuple[Callable[[Run], Section], ...]] = {
     "results": (render_summary, render_roadmap, render_peers, render_control),
     "profile": (render_findings, render_time),
-    "validation": (render_validation,),
+    "validation": (render_validation, render_document),
     "exports": (render_exports,),
     "method": (render_risks, render_ledger, render_considered, render_environment, render_reproduce),
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from phasewise.records.analyse import CaseResult, PeerRow, Row, TargetResult
-from phasewise.records.plan import PlannedPhase
 from phasewise.records.verdict import Level, Status
 from phasewise.report import claims, sentences
 from phasewise.report import format as show
@@ -126,48 +125,6 @@ def _cost(row: Row | None) -> Tile:
     return Tile(
         "Cost", first, f"to build and first step; {show.size(row.peak_memory_bytes if row else None)} at the peak"
     )
-
-
-def render_promises(run: Run) -> Section:
-    """What the user's document promised beside what was measured."""
-    rows: list[tuple[Inline, ...]] = [_promise(run, phase) for phase in run.plan.phases if phase.documented is not None]
-    if not rows:
-        return Section(
-            "promises", "Promised and measured", nothing("The document that this plan comes from promises no gain.")
-        )
-    titles = columns("Promised for", "#Promised", "#Measured", "Verdict", "Case")
-    note = "Promised: by the document that the plan comes from, over the step before it. Kept: the whole interval reaches the low end of the promise, and the ratio is a claim."
-    table = Table("What the document promised, and what came", titles, tuple(rows), note=note)
-    return Section("promises", "Promised and measured", (table,))
-
-
-def _promise(run: Run, phase: PlannedPhase) -> tuple[Inline, ...]:
-    told = [(case, row) for case in run.results if (row := row_of(case, phase.variant)) is not None]
-    measured = [(case, row) for case, row in told if row.verdict.over_parent is not None]
-    case, row = next(iter([*measured, *told]), (None, None))
-    over = row.verdict.over_parent if row is not None else None
-    return (
-        phase_link(run, phase.variant),
-        show.ratio_range(phase.documented),
-        show.ratio_interval(over),
-        _kept(phase, row),
-        code(case.case) if case is not None and over is not None else show.NOTHING,
-    )
-
-
-def _kept(phase: PlannedPhase, row: Row | None) -> Span:
-    over = row.verdict.over_parent if row is not None else None
-    if row is None or over is None or phase.documented is None:
-        return Span("not measured" if row is None else f"not measured: {sentences.why(row.verdict)}", tone="muted")
-    low, high = phase.documented
-    if row.verdict.status is not Status.INCONCLUSIVE:
-        if over.low > high:
-            return Span("beaten", tone="good")
-        if over.low >= low:
-            return Span("kept", tone="good")
-        if over.high < low:
-            return Span("broken", tone="bad")
-    return Span("undecided", tone="warn")
 
 
 def render_next(run: Run) -> Section:
