@@ -44,6 +44,7 @@ def test_an_interval_shows_enough_digits_for_its_width(interval: tuple[float, fl
 
 def test_estimate_and_bounds_of_a_time_share_one_unit() -> None:
     assert plain(show.time_interval(Interval(estimate=1.01e-3, low=9.9e-4, high=1.03e-3))) == "1.01 ms [0.99, 1.03]"
+    assert plain(show.time_bounds(Interval(estimate=1.01e-3, low=9.9e-4, high=1.03e-3))) == "[0.99, 1.03] ms"
 
 
 @pytest.mark.parametrize(

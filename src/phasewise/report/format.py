@@ -130,6 +130,13 @@ def time_interval(interval: Interval | None) -> str:
     return f"{estimate}{SPACE}{unit} [{low},{SPACE}{high}]"
 
 
+def time_bounds(interval: Interval) -> str:
+    """[23.1, 23.8] µs, beside the estimate."""
+    scale, unit = unit_for(interval.estimate, TIMES)
+    _, low, high = bounds(interval, scale)
+    return f"[{low},{SPACE}{high}]{SPACE}{unit}"
+
+
 def time_range(pair: tuple[float, float] | None) -> str:
     """23.1 to 26.4 µs."""
     if pair is None:

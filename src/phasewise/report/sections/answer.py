@@ -78,9 +78,8 @@ def _against(peer: PeerRow) -> str:
 def _now(case: CaseResult, row: Row | None) -> Tile:
     if row is None or row.time_s is None:
         return Tile("Now, a step", show.NOTHING, "not timed")
-    bounds = show.time_interval(row.time_s)
     rate = show.rate(row.items_per_s, f"{case.item}/s")
-    return Tile("Now, a step", show.time(row.time_s.estimate), f"{bounds}; {rate}")
+    return Tile("Now, a step", show.time(row.time_s.estimate), f"{show.time_bounds(row.time_s)}; {rate}")
 
 
 def _peer(peer: PeerRow | None) -> Tile:
