@@ -9,6 +9,7 @@ from synthetic_run import BASELINE, GPU, Phase, Run, make_run
 
 from phasewise.analyse import analyse_variant
 from phasewise.records.analyse import VariantAnalysis
+from phasewise.records.predict import Prediction
 from phasewise.records.profile import Breakdown, CaseProfile, Count, Profile
 
 IDLE = profile(
@@ -57,3 +58,16 @@ def test_a_profile_at_a_smaller_shape_is_not_held_against_the_floor_of_the_full_
     assert findings["near-the-roof"].outcome == "abstained"
     # the traced step of 2 ms, not the measured one of 1 ms
     assert findings["launch-gaps"].seconds == pytest.approx(1.6e-3)
+
+
+def test_predictions_on_record_are_kept_when_a_variant_is_analysed_again() -> None:
+    """What was said before the outcome was known can't be said again."""
+    run = make_run(Phase(name="graph"))
+    told = Prediction(
+        phase="graph", case="main", variant="01-graph", parent=BASELINE, low=1.2, high=2.0, basis="critical-path", finding="launch-gaps",
+    )  # fmt: skip
+    before = VariantAnalysis(workload="toy", run="full-h200", variant=BASELINE, cases=(), predictions=(told,))
+    records = run.records()
+    records.add(before, BASELINE)
+    found = analyse_variant(records, BASELINE)
+    assert found.predictions == (told,) and found.cases

@@ -13,7 +13,8 @@ from phasewise.run import Run
 
 
 def analyse_variant(run: Run, variant: str) -> VariantAnalysis:
-    """Findings in every case; reads no record of any other variant."""
+    """Findings in every case; reads no record of any other variant. Of an analysis on record it keeps the predictions, which can't be made again."""
+    recorded = run.find(VariantAnalysis, variant)
     own, plan = run[variant], run.need(VariantPlan, variant)
     made = (run.plan, run.machine, run.prepared, plan, own.measure, own.profile, own.validation)
     run = Run(run.workload, run.name, [record for record in made if record is not None])
@@ -26,6 +27,7 @@ def analyse_variant(run: Run, variant: str) -> VariantAnalysis:
         cases=tuple(
             _analyse_case(run, variant, planned.case, times.get((planned.case, variant))) for planned in plan.cases
         ),
+        predictions=recorded.predictions if recorded is not None else (),
     )
 
 
