@@ -2,66 +2,79 @@
 
 from __future__ import annotations
 
-import json
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
+from make import WORKLOAD, make_records
+from make_stages import make_machine
 
+from phasewise.records.base import Interval
 from phasewise.records.errors import RecordError, UserError
+from phasewise.records.verdict import Status
 from phasewise.report import make_table, renew_table
+from phasewise.report.markdown import escape
 from phasewise.report.readme import BEGIN, END
-
-SUMMARY = {
-    "schema": 1, "workload": "toy_model", "run": "full-h200", "device": "h200", "environment": {"name": "NVIDIA H200"}, "case": "forward",
-    "cases": [
-        {
-            "case": "forward", "baseline": {"variant": "00-baseline", "time_s": 1.24e-2, "low_s": 1.23e-2, "high_s": 1.25e-2},
-            "phases": [
-                {"variant": "01-a", "kept": True, "time_s": 1.31e-3, "low_s": 1.3e-3, "high_s": 1.32e-3},
-                {"variant": "02-b", "kept": False, "time_s": None, "low_s": None, "high_s": None},
-            ],
-            "stack": {"variant": "01-a", "speedup": {"estimate": 9.47, "low": 9.3, "high": 9.64}, "level": "target"},
-            "aa": {"floor": 0.006, "covers_zero": True},
-        },
-        {"case": "no|thing", "baseline": None, "phases": [], "stack": {"variant": None, "speedup": None, "level": "none"}, "aa": None},
-    ],
-}  # fmt: skip
+from phasewise.store import write
 
 
-def write_summary(root: Path, run: str = "full-h200") -> Path:
-    path = root / "reports" / "toy_model" / run / "summary.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(SUMMARY))
+def write_run(root: Path, run: str = "full-h200", **changes: object) -> Path:
+    """The made-up run, with its headline case changed; returns the path of its analysis."""
+    records = make_records()
+    assert records.analysis is not None
+    first, *others = records.analysis.cases
+    cases = (msgspec.structs.replace(first, **changes), *others)
+    path = root / "profiles" / "records" / WORKLOAD / run / "analyse.json"
+    write(msgspec.structs.replace(records.analysis, run=run, cases=cases), path)
+    write(msgspec.structs.replace(records.plan, run=run), path.with_name("plan.json"))
+    write(make_machine(), root / "profiles" / "machines" / "h200.json")
     return path
 
 
-def test_the_table_has_a_row_for_each_case_of_each_full_run(tmp_path: Path) -> None:
-    write_summary(tmp_path)
-    write_summary(tmp_path, "tiny-cpu")
-    lines = make_table(tmp_path).replace("\xa0", " ").splitlines()
-    assert len(lines) == 4
-    assert "12.4 ms \\[12.3, 12.5\\]" not in lines[2] and "12.4 ms [12.3, 12.5]" in lines[2]
-    assert "1.31 ms [1.30, 1.32] | 9.47× [9.30, 9.64] | – | 0.60 % | 1 of 2" in lines[2]
-    assert "no&#124;thing" in lines[3] and lines[3].count("|") == lines[2].count("|")
+def cells(root: Path) -> list[str]:
+    """Of the only row."""
+    _, _, row, *_ = make_table(root).replace("\xa0", " ").splitlines()
+    return [cell.strip() for cell in row.strip("|").split("|")]
 
 
-def test_a_speed_up_that_is_no_claim_is_marked(tmp_path: Path) -> None:
-    told = json.loads(json.dumps(SUMMARY))
-    told["cases"][0]["stack"]["status"] = "INCONCLUSIVE"
-    write_summary(tmp_path).write_text(json.dumps(told))
-    assert "9.47× [9.30,\xa09.64] (not a claim) |" in make_table(tmp_path)
+def spread(time: Interval, by: float) -> Interval:
+    return msgspec.structs.replace(time, low=time.estimate / by, high=time.estimate * by)
 
 
-def test_a_product_is_marked_a_bound_is_one_and_the_strongest_peer_stands_beside_it(tmp_path: Path) -> None:
-    told = json.loads(json.dumps(SUMMARY))
-    stack = {"chained": True, "at_least": None, "strongest_peer": "x_y"}
-    told["cases"][0]["stack"] |= stack
-    told["cases"][0]["peers"] = [{"name": "x_y", "ratio": {"estimate": 2.0, "low": 1.9, "high": 2.1}}]
-    told["cases"][1]["stack"] |= {"at_least": 830.0}
-    write_summary(tmp_path).write_text(json.dumps(told))
-    lines = make_table(tmp_path).replace("\xa0", " ").splitlines()
-    assert "9.47× [9.30, 9.64] (chained) | x_y: 2.00× [1.90, 2.10] |" in lines[2]
-    assert "| at least 830× |" in lines[3]
+def test_a_full_run_is_one_row_of_its_headline_case(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    write_run(tmp_path, "tiny-cpu")
+    name, device, now, peer, best, own, promises, link = cells(tmp_path)
+    assert (name, device) == (f"{escape(WORKLOAD)}, forward", "NVIDIA H200")
+    assert now.startswith("1.31 ms [") and best == "46 %"
+    assert peer.startswith("6.72× [") and own.startswith("9.47× [9.30, 9.64] (chained), 12.4 ms → 1.31 ms")
+    assert promises == "1 beaten, 1 kept, 1 broken"
+    # none of its records is there
+    assert link == f"[full-h200](reports/{WORKLOAD}/full-h200/index.md) †"
+
+
+def test_a_ratio_that_is_no_claim_is_marked_and_a_bound_is_one(tmp_path: Path) -> None:
+    write_run(tmp_path, stack_status=Status.INCONCLUSIVE, stack_chained=False)
+    assert cells(tmp_path)[5].startswith("9.47× [9.30, 9.64] (not a claim)")
+    write_run(tmp_path, stack_speedup=None, stack_at_least=830.0, stack_chained=False)
+    assert cells(tmp_path)[5].startswith("at least 830×, ")
+
+
+def test_a_time_whose_interval_spans_a_factor_of_two_is_not_told(tmp_path: Path) -> None:
+    case = make_records().results[0]
+    rows = tuple(
+        msgspec.structs.replace(row, time_s=spread(row.time_s, 1.5)) if row.time_s is not None else row
+        for row in case.rows
+    )
+    write_run(tmp_path, rows=rows)
+    _, _, now, _, _, own, _, _ = cells(tmp_path)
+    assert now == "–" and own == "9.47× [9.30, 9.64] (chained), a time too unsteady to be told"
+
+
+def test_without_another_way_to_the_same_result_it_says_so(tmp_path: Path) -> None:
+    write_run(tmp_path, peers=())
+    assert cells(tmp_path)[3] == "not measured"
 
 
 def test_a_project_without_full_runs_says_so(tmp_path: Path) -> None:
@@ -69,7 +82,7 @@ def test_a_project_without_full_runs_says_so(tmp_path: Path) -> None:
 
 
 def test_only_what_stands_between_the_markers_is_renewed(tmp_path: Path) -> None:
-    write_summary(tmp_path)
+    write_run(tmp_path)
     readme = tmp_path / "README.md"
     readme.write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\nend\n")
     renew_table(tmp_path, readme)
@@ -90,7 +103,8 @@ def test_missing_markers_are_named(tmp_path: Path, text: str) -> None:
         renew_table(tmp_path, readme)
 
 
-def test_a_summary_of_another_schema_is_refused_by_name(tmp_path: Path) -> None:
-    write_summary(tmp_path).write_text('{"schema": 2}')
-    with pytest.raises(RecordError, match="schema 1"):
+def test_a_damaged_analysis_is_refused_by_name(tmp_path: Path) -> None:
+    path = write_run(tmp_path)
+    path.write_text('{"schema": 1')
+    with pytest.raises(RecordError, match=re.escape(str(path))):
         make_table(tmp_path)

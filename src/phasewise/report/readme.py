@@ -1,56 +1,52 @@
-"""The result table of the README, from the summaries of full-size runs; a test checks that it is fresh."""
+"""The result table of the README, a row for each full-size run; a test checks that it is fresh."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from phasewise.model.freshness import judge_run
-from phasewise.model.layout import Layout
 from phasewise.model.stack import BASELINE
+from phasewise.records.analyse import Analysis, CaseResult, PromiseResult, Row
+from phasewise.records.base import Interval
 from phasewise.records.errors import UserError
+from phasewise.records.machine import Machine
 from phasewise.records.plan import RunPlan
+from phasewise.records.promise import Kept
 from phasewise.report import claims
 from phasewise.report import format as show
 from phasewise.report.markdown import escape
-from phasewise.report.summary import Case, read_summary
-from phasewise.store import read_if_there, write_bytes
+from phasewise.report.rows import row_of
+from phasewise.report.sections.answer import best_peer
+from phasewise.store import read, read_if_there, write_bytes
 
 # marks a row whose records are of other files than today's
 STALE = "†"
+# a time whose interval spans this is no time to be told
+WIDEST = 2.0
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
 TITLES = (
-    "Workload",
-    "Device",
-    "Case",
-    "Baseline step",
-    "Now",
-    "Speed-up",
-    "Strongest peer",
-    "Floor of a claim",
-    "Phases kept",
-    "Report",
-)
+    "Workload, headline case", "Device", "Now", "Over the strongest alternative", "Of the best possible", "Over the user's own code",
+    "Promises of the user's document", "Report",
+)  # fmt: skip
 
 
 def make_table(root: Path) -> str:
-    """One row for each case of each reports/<workload>/full-*/summary.json, as a Markdown table."""
+    """A row for the headline case of each profiles/records/*/full-* that was analysed, as a Markdown table.
+
+    Raises:
+        RecordError: a record of one is damaged.
+    """
     rows = []
-    marked = False
-    for path in sorted((root / "reports").glob("*/full-*/summary.json")):
-        summary = read_summary(path)
-        link = f"[{escape(summary.run)}](reports/{path.parent.parent.name}/{path.parent.name}/index.md)"
-        device = summary.environment.name or summary.device
-        fresh = _list_fresh(root, path.parent.parent.name, path.parent.name)
-        for case in summary.cases:
-            is_fresh = fresh is None or {BASELINE, case.stack.variant or BASELINE} <= fresh
-            marked |= not is_fresh
-            told = (escape(summary.workload), escape(device), escape(case.case), *_list_numbers(case))
-            rows.append((*told, link if is_fresh else f"{link} {STALE}"))
+    for path in sorted((root / "profiles" / "records").glob("*/full-*/analyse.json")):
+        analysis, run = read(path, Analysis), read(path.with_name("plan.json"), RunPlan)
+        machine = read_if_there(root / "profiles" / "machines" / f"{run.device}.json", Machine)
+        rows += [_row(analysis, run, machine, root)] if analysis.cases else []
     if not rows:
         return "No full-size run is on record yet."
-    lines = [f"| {' | '.join(TITLES)} |", "|---|---|---|---:|---:|---:|---|---:|---:|---|"]
+    lines = [f"| {' | '.join(TITLES)} |", "|---|---|---:|---|---:|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
-    if marked:
+    if any(STALE in row[-1] for row in rows):
         lines += [
             "",
             f"{STALE} measured by other code than today's, or it is not on record by which; `phasewise status` tells more.",
@@ -58,30 +54,54 @@ def make_table(root: Path) -> str:
     return "\n".join(lines)
 
 
-def _list_fresh(root: Path, workload: str, run: str) -> frozenset[str] | None:
-    """Variants whose records are of today's files; None where the run has none that could be judged."""
-    plan = read_if_there(Layout(root).run(workload, run) / "plan.json", RunPlan)
-    return None if plan is None else judge_run(plan, root).fresh
-
-
-def _list_numbers(case: Case) -> tuple[str, ...]:
-    """Baseline time, time now, speed-up, time of the strongest peer over ours, floor, and how many of the phases were kept."""
-    stack, base = case.stack, case.baseline
-    row = next((one for one in case.phases if one.variant == stack.variant), base)
-    kept = sum(one.kept for one in case.phases)
+def _row(analysis: Analysis, run: RunPlan, machine: Machine | None, root: Path) -> tuple[str, ...]:
+    case = analysis.cases[0]
+    row = row_of(case, case.stack)
+    fresh = judge_run(run, root).fresh
+    link = f"[{escape(run.run)}](reports/{run.workload}/{run.run}/index.md)"
     return (
-        show.time_interval(base.time if base is not None else None),
-        show.time_interval(row.time if row is not None else None),
-        claims.speedup(stack.speedup, stack.at_least) + claims.mark(stack.status, chained=stack.chained),
+        f"{escape(run.workload)}, {escape(case.case)}",
+        escape(machine.name if machine is not None and machine.name else run.device),
+        show.time_interval(_steady(row)),
         _render_peer(case),
-        show.percent(case.aa.floor if case.aa is not None else None),
-        f"{kept} of {len(case.phases)}",
+        show.percent(row.floor_fraction if row is not None else None),
+        _render_gain(case, row),
+        _count(analysis.promises),
+        link if {BASELINE, case.stack or BASELINE} <= fresh else f"{link} {STALE}",
     )
 
 
-def _render_peer(case: Case) -> str:
-    peer = next((one for one in case.peers if one.name == case.stack.strongest_peer), None)
-    return show.NOTHING if peer is None else f"{escape(peer.name)}: {show.ratio_interval(peer.ratio)}"
+def _steady(row: Row | None) -> Interval | None:
+    time = row.time_s if row is not None else None
+    return time if time is not None and time.high < WIDEST * time.low else None
+
+
+def _render_peer(case: CaseResult) -> str:
+    peer = best_peer(case)
+    if peer is None:
+        return "not measured"
+    return f"{show.ratio_interval(peer.ratio)} {escape(peer.name)}"
+
+
+def _render_gain(case: CaseResult, row: Row | None) -> str:
+    """The ratio with both of its times."""
+    if case.stack_speedup is None and not case.stack_at_least:
+        return show.NOTHING
+    told = claims.speedup(case.stack_speedup, case.stack_at_least)
+    told += claims.mark(case.stack_status, chained=case.stack_chained)
+    before, after = _steady(row_of(case, BASELINE)), _steady(row)
+    if before is None or after is None:
+        return f"{told}, a time too unsteady to be told"
+    return f"{told}, {show.time(before.estimate)} → {show.time(after.estimate)}"
+
+
+def _count(promises: tuple[PromiseResult, ...]) -> str:
+    """How many promises became what; those that are none are left out."""
+    counts = Counter(one.outcome for one in promises)
+    told = [
+        f"{counts[outcome]} {outcome.value}" for outcome in Kept if outcome is not Kept.NO_PROMISE and counts[outcome]
+    ]
+    return ", ".join(told) or show.NOTHING
 
 
 def renew_text(text: str, table: str, place: str) -> str:

@@ -1,4 +1,4 @@
-"""What the README's table and the metrics read of a summary; one of an older run may have fewer fields."""
+"""What the metrics read of a summary; one of an older run may have fewer fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import msgspec
 
 from phasewise.records.base import Interval
 from phasewise.records.errors import RecordError
-from phasewise.records.verdict import Status
 from phasewise.store import read_content
 
 # as it stands in the file: a whole number stays one
@@ -22,25 +21,16 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     variant: str
     # seconds a step
     time_s: Number | None = None
-    low_s: Number | None = None
-    high_s: Number | None = None
     items_per_s: Number | None = None
     floor_fraction: Number | None = None
     peak_memory_bytes: Number | None = None
     # joules an item
     energy_j_per_item: Number | None = None
 
-    @property
-    def time(self) -> Interval | None:
-        if self.time_s is None or self.low_s is None or self.high_s is None:
-            return None
-        return Interval(estimate=self.time_s, low=self.low_s, high=self.high_s)
-
 
 class Phase(Step, frozen=True, kw_only=True):
-    """The same of a phase, and what became of it."""
+    """The same of a phase, and its gain."""
 
-    kept: bool = False
     speedup_baseline: Interval | None = None
 
 
@@ -49,23 +39,6 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
 
     variant: str | None = None
     speedup: Interval | None = None
-    at_least: Number | None = None
-    status: Status | None = None
-    chained: bool = False
-    strongest_peer: str | None = None
-
-
-class Peer(msgspec.Struct, frozen=True, kw_only=True):
-    """Time of a peer over ours."""
-
-    name: str
-    ratio: Interval | None = None
-
-
-class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """What a claim has to exceed."""
-
-    floor: Number | None = None
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,14 +48,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     baseline: Step | None = None
     phases: tuple[Phase, ...] = ()
     stack: Stack = Stack()
-    aa: Control | None = None
-    peers: tuple[Peer, ...] = ()
-
-
-class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it was measured."""
-
-    name: str = ""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,8 +56,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     schema: Literal[1]
     workload: str
     run: str
-    device: str = ""
-    environment: Environment = Environment()
     cases: tuple[Case, ...]
 
 
