@@ -27,7 +27,7 @@ def render_run(root: Path, workload: str, run: str) -> None:
     folder = Layout(root).report(workload, run)
     records = Run(workload, run, layout=Layout(root), forgiving=True)
     pages = make_pages(records)
-    svgs = _draw(pages)
+    svgs = _draw(pages, folder / "figures")
     for page in pages:
         _write(render_html(page, svgs), folder / f"{page.name}.html")
         _write(render_markdown(page), folder / f"{page.name}.md")
@@ -47,22 +47,25 @@ def render_run(root: Path, workload: str, run: str) -> None:
 def render_index(root: Path) -> None:
     """Write reports/index.html and index.md from the records of all runs, and metrics.json and phases.json from their summaries."""
     page = make_overview(root)
-    svgs = _draw((page,))
+    figures = root / "reports" / "figures"
+    svgs = _draw((page,), figures)
     for name, svg in svgs.items():
-        _write(svg, root / "reports" / "figures" / f"{name}.svg")
+        _write(svg, figures / f"{name}.svg")
     _write(render_html(page, svgs), root / "reports" / "index.html")
     _write(render_markdown(page), root / "reports" / "index.md")
     write_numbers(root)
 
 
-def _draw(pages: Iterable[Page]) -> dict[str, str]:
-    """Every figure once; two figures of one name would overwrite each other."""
+def _draw(pages: Iterable[Page], folder: Path) -> dict[str, str]:
+    """Every figure once, or as it stands in `folder`; two figures of one name would overwrite each other."""
     svgs: dict[str, str] = {}
     for page in pages:
         for section in page.sections:
             for figure in figures_of(section.blocks):
                 if figure.name not in svgs:
-                    svgs[figure.name] = draw_svg(figure.spec)
+                    path = folder / f"{figure.name}.svg"
+                    drawn = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+                    svgs[figure.name] = draw_svg(figure.spec, drawn)
     return svgs
 
 

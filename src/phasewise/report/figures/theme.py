@@ -77,7 +77,8 @@ def slug(text: str) -> str:
 
 def finish(chart: Any, name: str, caption: str, alternative: str) -> Figure:
     """The chart as a plain Vega-Lite specification with the look of all."""
-    spec = chart.to_dict()
+    # what each part is made of was checked when it was made
+    spec = chart.to_dict(validate=False)
     # an address that nobody needs: the renderers are told what this is
     del spec["$schema"]
     spec["config"] = CONFIG
