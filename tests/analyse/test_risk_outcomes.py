@@ -6,7 +6,7 @@ import pytest
 from synthetic_run import Phase, make_run
 
 from phasewise.analyse.risks import settle_risks
-from phasewise.records.plan import PlannedRisk
+from phasewise.records.plan import PlannedRisk, PlannedTarget
 from phasewise.records.validate import CaseValidation, CheckResult, Outcome
 
 DRIFT = PlannedRisk(title="It drifts", probability="low", impact="high", check="drift")
@@ -41,9 +41,9 @@ def test_a_check_that_a_fallback_passed_says_nothing_of_the_phase() -> None:
     fallen = CaseValidation(
         case="one", outcome=Outcome.FALLBACK, message="fell back to the reference", checks=(passed,)
     )
-    (risk,) = settle_risks([DRIFT], [fallen])
+    (risk,) = settle_risks([DRIFT], [fallen], ())
     assert (risk.outcome, risk.evidence) == ("not checked", "drift: fell back to the reference")
-    (risk,) = settle_risks([DRIFT], [fallen, CaseValidation(case="two", outcome=Outcome.PASS, checks=(passed,))])
+    (risk,) = settle_risks([DRIFT], [fallen, CaseValidation(case="two", outcome=Outcome.PASS, checks=(passed,))], ())
     assert (risk.outcome, risk.evidence) == ("did not come true", "drift on two: fine")
 
 
@@ -59,3 +59,14 @@ def test_risks_of_the_workload_are_settled_at_the_end_of_the_stack() -> None:
         Phase(name="a", checks=(failed,)), Phase(name="b", checks=(passed,)), risks=(DRIFT, TASTE)
     ).analyse()
     assert [risk.outcome for risk in analysis.risks] == ["did not come true", "by hand"]
+
+
+@pytest.mark.parametrize(("minimum", "told"), [(1.5, "did not come true"), (2.0, "not checked"), (3.0, "came true")])
+def test_a_risk_of_too_little_gain_came_true_if_its_target_is_missed(minimum: float, told: str) -> None:
+    goal = PlannedTarget(name="gain", metric="speedup", case="main", against="baseline", minimum=minimum)
+    little = PlannedRisk(title="Too little", probability="20 %", impact="low", target="gain")
+    run = make_run(Phase(name="a", speedup=2.0, risks=(little,)), targets=(goal,), risks=(little,))
+    analysis, _ = run.analyse()
+    (of_run,) = analysis.risks
+    (of_phase,) = run.rows()["a"].risks
+    assert (of_run.outcome, of_phase.outcome) == (told, told) and "gain on main" in of_run.evidence

@@ -76,6 +76,7 @@ BAD = {
     "repeated": (replace(GOOD, phases=(GOOD.phases[0], replace(GOOD.phases[0], sets={"block": 2}))), "used twice"),
     "missing check": (replace(GOOD, checks=(Check("drift"),)), "check 'drift' is not a function"),
     "risk without check": (with_phase(risks=(Risk("r", "low", "low"),)), "give either check"),
+    "risk of no target": (with_phase(risks=(Risk("r", "low", "low", target="gone"),)), "target 'gone' does not exist"),
     "risk with both": (with_phase(risks=(Risk("r", "low", "low", check="finite", by_hand="x"),)), "give either check"),
     "risk check missing": (with_phase(risks=(Risk("r", "low", "low", check="drift"),)), "does not exist"),
     "risk probability": (with_phase(risks=(Risk("r", 130, "low", check="finite"),)), "0 to 100"),

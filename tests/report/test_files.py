@@ -14,6 +14,7 @@ from phasewise import store
 from phasewise.model.layout import Layout
 from phasewise.records.errors import UserError
 from phasewise.report import render_index, render_run, require_chart_packages
+from phasewise.report.blocks import Table
 from phasewise.report.overview import make_overview
 from phasewise.report.rows import find_machine
 from phasewise.run import Run
@@ -130,6 +131,15 @@ def test_two_runs_of_one_workload_are_told_apart(tmp_path: Path) -> None:
         store.write(msgspec.structs.replace(analysis, run=name, cases=cases), folder / "analyse.json")
     text = "".join(read_html(as_html(make_overview(tmp_path))).text)
     assert f"Not compared with one: {WORKLOAD} on full-h100, {WORKLOAD} on {RUN}." in text
+
+
+def test_risks_are_weighed_by_the_probability_that_they_were_given(rendered: Path) -> None:
+    """One is settled by a check in two phases' rows; the other nobody can check."""
+    (table,) = [
+        block for block in make_overview(rendered).sections[0].blocks
+        if isinstance(block, Table) and block.caption == "Risks, by their probability"
+    ]  # fmt: skip
+    assert table.rows == (("medium", "1", "0"),)
 
 
 def test_what_git_keeps_does_not_change_with_a_trial_beside_it(rendered: Path, tmp_path: Path) -> None:

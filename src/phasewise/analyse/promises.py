@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from phasewise.analyse.risks import CAME_TRUE
 from phasewise.analyse.targets import Judged, settle_target
-from phasewise.records.analyse import CaseResult, PromiseResult, RiskResult
+from phasewise.records.analyse import CAME_TRUE, CaseResult, PromiseResult, RiskResult
 from phasewise.records.plan import PlannedPhase, PlannedTarget
 from phasewise.records.promise import GATE, Kept, Promise
 from phasewise.records.validate import Outcome

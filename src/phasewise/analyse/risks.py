@@ -1,22 +1,35 @@
-"""What became of the risks: each is a check that ran, or says that nobody can check it here."""
+"""What became of the risks: each is a check that ran, a target that was judged, or says that nobody can check it here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from phasewise.records.analyse import RiskResult
+from phasewise.records.analyse import BY_HAND, CAME_TRUE, DID_NOT, NOT_CHECKED, RiskResult, TargetResult
 from phasewise.records.plan import PlannedRisk
 from phasewise.records.validate import CaseValidation, CheckResult, Outcome
+from phasewise.records.verdict import Level
 
-CAME_TRUE = "came true"
-DID_NOT = "did not come true"
-NOT_CHECKED = "not checked"
-BY_HAND = "by hand"
+REACHED = (Level.MINIMUM, Level.TARGET, Level.STRETCH)
 
 
-def settle_risks(risks: Iterable[PlannedRisk], validations: Sequence[CaseValidation | None]) -> tuple[RiskResult, ...]:
-    """The outcome of each risk from the checks of these validations: one failure is enough for it to have come true."""
-    return tuple(_settle(risk, validations) for risk in risks)
+def settle_risks(
+    risks: Iterable[PlannedRisk], validations: Sequence[CaseValidation | None], targets: Sequence[TargetResult]
+) -> tuple[RiskResult, ...]:
+    """The outcome of each risk from its target, or the checks of these validations: one failure is enough for it to have come true."""
+    return tuple(
+        _settle(risk, validations) if risk.target is None else _settle_by_target(risk, targets) for risk in risks
+    )
+
+
+def _settle_by_target(risk: PlannedRisk, targets: Sequence[TargetResult]) -> RiskResult:
+    found = next((one for one in targets if one.name == risk.target), None)
+    if found is None:
+        return RiskResult(title=risk.title, outcome=NOT_CHECKED, evidence=f"{risk.target} is not in this run")
+    outcome = CAME_TRUE if found.level is Level.MISSED else DID_NOT if found.level in REACHED else NOT_CHECKED
+    told = f" ({found.reason})" if found.reason else ""
+    return RiskResult(
+        title=risk.title, outcome=outcome, evidence=f"{risk.target} on {found.case}: {found.level.value}{told}"
+    )
 
 
 def _settle(risk: PlannedRisk, validations: Sequence[CaseValidation | None]) -> RiskResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phasewise.analyse.compare import Estimates, Key, to_interval
@@ -19,7 +19,7 @@ from phasewise.analyse.measures import (
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.samples import range_over_sets
 from phasewise.model.ratios import dropped_share, kept_rounds
-from phasewise.records.analyse import PeerRow, Row
+from phasewise.records.analyse import PeerRow, Row, TargetResult
 from phasewise.records.base import Interval, Scalar
 from phasewise.records.plan import PlannedVariant
 from phasewise.records.predict import Prediction
@@ -43,6 +43,7 @@ class Told:
     predictions: Mapping[Key, Prediction]
     # by (case, phase)
     levels: Mapping[tuple[str, str], Level]
+    targets: Sequence[TargetResult]
 
 
 def make_row(told: Told, row: PlannedVariant, case: str) -> Row:
@@ -93,7 +94,7 @@ def make_row(told: Told, row: PlannedVariant, case: str) -> Row:
         first_step_s=cold_start(arm),
         pays_after_steps=_pays(told, row.variant, parent, case, step),
         floor_fraction=floor_fraction(floor, step.estimate) if floor is not None and step is not None else None,
-        risks=settle_risks(phase.risks, [gate]) if phase is not None and case in phase.cases else (),
+        risks=settle_risks(phase.risks, [gate], told.targets) if phase is not None and case in phase.cases else (),
         rounds=ratio.rounds if ratio is not None else len(kept_rounds(measured)) if measured is not None else 0,
         sets_of_processes=len({taken.process_set for taken in measured.rounds}) if measured is not None else 0,
         dropped_rounds=round(dropped_share(measured) * len(measured.rounds)) if measured is not None else 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -42,16 +43,16 @@ def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
     verdicts = judge_all(run, estimates)
     predictions = find_predictions(run)
     by_rule = {(one.case, one.variant): one for one in predictions if one.finding != AUTHOR}
-    told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=by_rule, levels={})
+    told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=by_rule, levels={}, targets=())
     peers = {case: _peer_rows(told, case) for case in run.plan.cases}
     stack = {case: _find_end(run, verdicts, case) for case in run.plan.cases}
     parts = {(case, part): _find_end(run, verdicts, case, part) for case in run.plan.cases for part in run.plan.parts}
     judged = Judged(run=run, estimates=estimates, verdicts=verdicts, peers=peers, stack=stack, parts=parts)
     targets = tuple(settle_target(judged, target) for target in run.plan.targets)
-    told = Told(run=run, estimates=estimates, verdicts=verdicts, predictions=by_rule, levels=_phase_levels(targets))
+    told = replace(told, levels=_phase_levels(targets), targets=targets)
     cases = tuple(_tell_case(told, judged, case, targets) for case in run.plan.cases)
     tops = [run[name].gate(case) for case, name in stack.items() if name is not None]
-    risks = settle_risks(run.plan.risks, tops)
+    risks = settle_risks(run.plan.risks, tops, targets)
     analysis = Analysis(
         workload=run.workload,
         run=run.name,

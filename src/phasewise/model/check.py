@@ -52,9 +52,10 @@ def check_workload(
     if program is not None and program.suffix == ".py":
         _check_program(program, place)
     known = set(CORE_CHECKS) | (set() if checks is None else list_checks(checks))
+    goals = {target.name for _, target in _targets(workload) if target.name}
     _check_phases(workload, place)
     for owner, risk in _risks(workload):
-        _check_risk(risk, f"{place}: {owner}", known)
+        _check_risk(risk, f"{place}: {owner}", known, goals)
     for check in workload.checks:
         if check.name not in known:
             raise PlanError(
@@ -176,10 +177,14 @@ def _check_cases_named(workload: Workload, cases: Iterable[str], here: str) -> N
             raise PlanError(f"{here}: case {case!r} is unknown; choose among {', '.join(workload.cases)}")
 
 
-def _check_risk(risk: Risk, here: str, known: set[str]) -> None:
+def _check_risk(risk: Risk, here: str, known: set[str], goals: set[str]) -> None:
     here = f"{here}: risk {risk.title!r}"
-    if (risk.check is None) == (risk.by_hand is None):
-        raise PlanError(f"{here}: give either check='...' or by_hand='why no check can tell'")
+    if [risk.check, risk.target, risk.by_hand].count(None) != 2:
+        raise PlanError(f"{here}: give either check='...', target='...' or by_hand='why neither can tell'")
+    if risk.target is not None and risk.target not in goals:
+        raise PlanError(
+            f"{here}: target {risk.target!r} does not exist; choose among {', '.join(sorted(goals)) or 'none that has a name'}"
+        )
     if risk.check is not None and risk.check not in known:
         raise PlanError(
             f"{here}: check {risk.check!r} does not exist; choose among {', '.join(sorted(known))}, or write it"

@@ -135,7 +135,7 @@ class Idea:
 
 @dataclass(frozen=True)
 class Risk:
-    """What may go wrong with a phase, and the check that says whether it did."""
+    """What may go wrong with a phase, and the check, or the target that is missed, that says whether it did."""
 
     title: Said
     # a word, or per cent
@@ -146,7 +146,9 @@ class Risk:
     contingency: Text = ""
     # name of a check of the workload or of the core
     check: CheckName | None = None
-    # why no check can tell
+    # name of a target of the workload: the risk came true if it is missed
+    target: Said | None = None
+    # why neither can tell
     by_hand: Said | None = None
 
 

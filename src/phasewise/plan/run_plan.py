@@ -151,5 +151,6 @@ def _tell_risk(risk: Risk) -> PlannedRisk:
         mitigation=risk.mitigation,
         contingency=risk.contingency,
         check=risk.check,
+        target=risk.target,
         by_hand=risk.by_hand,
     )

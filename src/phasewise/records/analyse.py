@@ -60,11 +60,18 @@ class VariantAnalysis(Record, frozen=True, kw_only=True):
     predictions: tuple[Prediction, ...] = ()
 
 
+# outcomes of a risk
+CAME_TRUE = "came true"
+DID_NOT = "did not come true"
+NOT_CHECKED = "not checked"
+BY_HAND = "by hand"
+
+
 class RiskResult(Record, frozen=True, kw_only=True):
     """What became of one risk."""
 
     title: str
-    # "did not come true", "came true", "not checked", "by hand"
+    # one of those above
     outcome: str
     evidence: str = ""
 

@@ -154,6 +154,7 @@ class PlannedRisk(Record, frozen=True, kw_only=True):
     mitigation: str = ""
     contingency: str = ""
     check: str | None = None
+    target: str | None = None
     by_hand: str | None = None
 
 

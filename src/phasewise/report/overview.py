@@ -7,9 +7,9 @@ from pathlib import Path
 
 from phasewise import store
 from phasewise.model.layout import Layout
-from phasewise.records.analyse import Analysis
+from phasewise.records.analyse import CAME_TRUE, DID_NOT, Analysis
 from phasewise.records.errors import RecordError
-from phasewise.records.plan import RunPlan
+from phasewise.records.plan import PlannedRisk, RunPlan
 from phasewise.report import claims
 from phasewise.report import format as show
 from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, code, columns
@@ -17,6 +17,7 @@ from phasewise.report.figures.ladder import draw_overview
 from phasewise.report.rows import row_of
 from phasewise.report.sections.answer import best_peer, count_targets
 from phasewise.report.sections.common import nothing
+from phasewise.report.sections.goals import find_result
 from phasewise.report.trials import leave_out_trials
 
 
@@ -63,6 +64,8 @@ def make_overview(root: Path) -> Page:
         )
     else:
         blocks += nothing("No run is on record yet. `make report` makes the first one.")
+    guessed = _weigh_risks([(plan, analysis) for _, _, plan, analysis, _ in runs if plan and analysis])
+    blocks += [guessed] if guessed is not None else []
     broken = tuple((problem,) for *_, problem in runs if problem)
     if broken:
         blocks.append(Table("Records that can't be read", columns("Record"), broken, row_titles=False))
@@ -82,6 +85,26 @@ def _count(analyses: list[tuple[str, Analysis]]) -> str:
     without = f" Not compared with one: {', '.join(apart)}." if apart else ""
     counted = f"; {show.counted(len(targets), 'target')}: {count_targets(targets)}" if targets else ""
     return f"{show.counted(len(analyses), 'run')}{counted}.{over}{without}"
+
+
+def _weigh_risks(runs: list[tuple[RunPlan, Analysis]]) -> Table | None:
+    """How often risks came true, by the probability that their authors gave them; of those that something settled."""
+    settled: dict[str, Counter[str]] = {}
+    for plan, analysis in runs:
+        owners: list[tuple[PlannedRisk, str | None]] = [(risk, None) for risk in plan.risks]
+        owners += [(risk, phase.variant) for phase in plan.phases for risk in phase.risks]
+        for risk, variant in owners:
+            result = find_result(analysis, risk.title, variant)
+            if result is not None and result.outcome in (CAME_TRUE, DID_NOT):
+                settled.setdefault(risk.probability, Counter())[result.outcome] += 1
+    if not settled:
+        return None
+    rows = tuple(
+        (show.clean(probability), str(counts.total()), str(counts[CAME_TRUE]))
+        for probability, counts in sorted(settled.items(), key=lambda item: -item[1].total())
+    )
+    note = "Each risk of a phase counts once. A probability is its author's, in a word or per cent."
+    return Table("Risks, by their probability", columns("Probability", "#Settled", "#Came true"), rows, note=note)
 
 
 def _read(root: Path, workload: str, run: str) -> tuple[RunPlan | None, Analysis | None, str]:

@@ -98,5 +98,5 @@ GAIN = Risk(
     symptom="under 1.5 times a kernel, memory-bound",
     mitigation="profile first, the largest share first",
     contingency="accept 10 to 15 times instead of 25, 0 days",
-    by_hand="the targets of each part say whether it came true",
+    target="weeks 2-3 in total",
 )

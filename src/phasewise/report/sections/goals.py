@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phasewise.records.analyse import RiskResult, TargetResult
+from phasewise.records.analyse import Analysis, RiskResult, TargetResult
 from phasewise.records.plan import PlannedRisk, PlannedTarget
 from phasewise.report import format as show
 from phasewise.report import sentences
@@ -62,7 +62,7 @@ def render_open_risks(run: Run) -> Section:
     """Risks that came true or that nothing settled; the others are counted."""
     planned: list[tuple[str, str | None]] = [(risk.title, None) for risk in run.plan.risks]
     planned += [(risk.title, phase.variant) for phase in run.plan.phases for risk in phase.risks]
-    told = [(title, variant, find_result(run, title, variant)) for title, variant in planned]
+    told = [(title, variant, find_result(run.analysis, title, variant)) for title, variant in planned]
     still = [one for one in told if one[2] is None or one[2].outcome != "did not come true"]
     still.sort(key=lambda one: one[2] is None or one[2].outcome != "came true")
     rest = Paragraph(
@@ -94,7 +94,7 @@ def render_risks(run: Run) -> Section:
     planned: list[tuple[PlannedRisk, str | None]] = [(risk, None) for risk in run.plan.risks]
     planned += [(risk, phase.variant) for phase in run.plan.phases for risk in phase.risks]
     told = {(risk.title, variant) for risk, variant in planned}
-    rows = [_risk_row(risk, variant, find_result(run, risk.title, variant)) for risk, variant in planned]
+    rows = [_risk_row(risk, variant, find_result(run.analysis, risk.title, variant)) for risk, variant in planned]
     loose = [risk for risk in (run.analysis.risks if run.analysis else ()) if (risk.title, None) not in told]
     in_phases = {title for title, variant in told if variant is not None}
     rows += [
@@ -115,17 +115,23 @@ def risks_of_phase(run: Run, variant: str, risks: tuple[PlannedRisk, ...]) -> Ta
     titles = columns("Risk", "Probability, impact", "Mitigation", "Contingency", "Check", "Outcome", "Evidence")
     rows = []
     for risk in risks:
-        full = _risk_row(risk, variant, find_result(run, risk.title, variant))
+        full = _risk_row(risk, variant, find_result(run.analysis, risk.title, variant))
         rows.append((full[0], *full[2:]))
     return Table("Risks of this phase", titles, tuple(rows))
 
 
-def find_result(run: Run, title: str, variant: str | None) -> RiskResult | None:
+def find_result(analysis: Analysis | None, title: str, variant: str | None) -> RiskResult | None:
     """What became of a risk in the cases where it was checked, the gravest first; of the run where it belongs to no phase."""
     if variant is None:
-        results = list(run.analysis.risks) if run.analysis else []
+        results = list(analysis.risks) if analysis else []
     else:
-        results = [risk for case in run.results for row in case.rows if row.variant == variant for risk in row.risks]
+        results = [
+            risk
+            for case in (analysis.cases if analysis else ())
+            for row in case.rows
+            if row.variant == variant
+            for risk in row.risks
+        ]
     mine = [risk for risk in results if risk.title == title]
     return min(mine, key=lambda risk: GRAVITY.index(risk.outcome) if risk.outcome in GRAVITY else -1, default=None)
 
@@ -147,7 +153,7 @@ def _risk_row(risk: PlannedRisk, variant: str | None, result: RiskResult | None)
         f"{show.clean(risk.probability)}, {show.clean(risk.impact)}",
         risk.mitigation or show.NOTHING,
         risk.contingency or show.NOTHING,
-        code(risk.check) if risk.check else by_hand,
+        code(risk.check) if risk.check else f"target {show.clean(risk.target)}" if risk.target else by_hand,
         outcome_of(result),
         (result.evidence if result else "") or show.NOTHING,
     )
