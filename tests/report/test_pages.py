@@ -348,3 +348,15 @@ def test_a_plan_without_results_shows_the_road_ahead() -> None:
 def test_the_stack_of_the_run_is_the_one_that_is_shown_in_profile(pages: dict[str, Page]) -> None:
     text = render_markdown(pages["profile"])
     assert f"Profile of `{STACK}`: 20 steps" in text and "attributed by the step without graphs" in text
+
+
+def test_a_peer_that_only_an_earlier_program_was_held_against_is_told_with_it() -> None:
+    records = make_records()
+    first, *others = records.results
+    earlier = tuple(msgspec.structs.replace(peer, variant="02-fused-message") for peer in first.peers)
+    cases = (msgspec.structs.replace(first, peers=earlier), *others)
+    before, after = (
+        seen(page_of(one, "index"))
+        for one in (records, change(records, msgspec.structs.replace(records.analysis, cases=cases)))
+    )
+    assert "held against" not in before and "; held against 02-fused-message." in after

@@ -15,7 +15,7 @@ from phasewise.report import format as show
 from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, code, columns
 from phasewise.report.figures.ladder import draw_overview
 from phasewise.report.rows import row_of
-from phasewise.report.sections.answer import best_peer, count_targets
+from phasewise.report.sections.answer import best_peer, count_targets, tell_ours
 from phasewise.report.sections.common import nothing
 from phasewise.report.sections.goals import find_result
 from phasewise.report.trials import leave_out_trials
@@ -133,7 +133,9 @@ def _row(root: Path, workload: str, run: str, plan: RunPlan | None, analysis: An
         show.ratio(speedup.estimate) if speedup else claims.speedup(None, case.stack_at_least if case else None),
         show.only_bounds(speedup) + (claims.mark(case.stack_status, chained=case.stack_chained) if case else ""),
         show.time_interval(row.time_s if row else None),
-        (code(peer.name), f" {show.ratio_interval(peer.ratio)}") if peer else "not measured",
+        (code(peer.name), f" {show.ratio_interval(peer.ratio)}{tell_ours(peer, case)}")
+        if peer and case
+        else "not measured",
         show.percent(row.floor_fraction if row else None),
         count_targets(analysis.targets) if analysis and analysis.targets else show.NOTHING,
     )

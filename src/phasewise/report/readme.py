@@ -17,7 +17,7 @@ from phasewise.report import claims
 from phasewise.report import format as show
 from phasewise.report.markdown import escape
 from phasewise.report.rows import row_of
-from phasewise.report.sections.answer import best_peer
+from phasewise.report.sections.answer import best_peer, tell_ours
 from phasewise.store import read, read_if_there, write_bytes
 
 # marks a row whose records are of other files than today's
@@ -80,7 +80,7 @@ def _render_peer(case: CaseResult) -> str:
     peer = best_peer(case)
     if peer is None:
         return "not measured"
-    return f"{show.ratio_interval(peer.ratio)} {escape(peer.name)}"
+    return f"{show.ratio_interval(peer.ratio)} {escape(peer.name)}{escape(tell_ours(peer, case))}"
 
 
 def _render_gain(case: CaseResult, row: Row | None) -> str:

@@ -32,14 +32,21 @@ def render_answer(run: Run) -> Section:
     case = run.results[0]
     row, peer = row_of(case, case.stack), best_peer(case)
     blocks: list[Block] = [Paragraph(Span(_verdict(run, case, row, peer), strong=True))]
-    blocks.append(Tiles((_now(case, row), _peer(peer), _best(case, row), _baseline(case), _cost(row))))
+    blocks.append(Tiles((_now(case, row), _peer(peer, case), _best(case, row), _baseline(case), _cost(row))))
     return Section("answer", "Verdict", tuple(blocks))
 
 
 def best_peer(case: CaseResult) -> PeerRow | None:
-    """The fastest other way to the same result that the end of the stack was held against."""
-    found = [one for one in case.peers if one.ratio is not None and one.same_output and one.variant == case.stack]
+    """The fastest other way to the same result: of those that the end of the stack was held against, else of those that an earlier
+    program of ours was."""
+    found = [one for one in case.peers if one.ratio is not None and one.same_output]
+    found = [one for one in found if one.variant == case.stack] or found
     return min(found, key=lambda one: one.ratio.estimate if one.ratio else 0.0, default=None)
+
+
+def tell_ours(peer: PeerRow, case: CaseResult) -> str:
+    """Which program of ours a peer was held against, where it is not the end of the stack."""
+    return "" if peer.variant == case.stack else f"; held against {show.clean(peer.variant)}"
 
 
 def count_targets(targets: tuple[TargetResult, ...]) -> str:
@@ -54,7 +61,7 @@ def _verdict(run: Run, case: CaseResult, row: Row | None, peer: PeerRow | None) 
         first = f"{show.clean(case.case)}: the end of its stack was not timed."
     else:
         first = f"{show.clean(case.case)} takes {show.time(row.time_s.estimate)} a step{_gain(case)}."
-    against = f" {_against(peer)}" if peer else " No other way to the same result was measured."
+    against = f" {_against(peer, case)}" if peer else " No other way to the same result was measured."
     targets = run.analysis.targets if run.analysis else ()
     goals = f" Of {show.counted(len(targets), 'target')}: {count_targets(targets)}." if targets else ""
     claim = claims.no_claim(case)
@@ -70,8 +77,9 @@ def _gain(case: CaseResult) -> str:
     return f", {show.ratio_interval(case.stack_speedup)} as fast as the baseline ({word})"
 
 
-def _against(peer: PeerRow) -> str:
+def _against(peer: PeerRow, case: CaseResult) -> str:
     told = f"{show.ratio_interval(peer.ratio)} as fast as the strongest other way to the same result, {show.clean(peer.name)}"
+    told += tell_ours(peer, case)
     return f"{told}, which is no claim." if peer.verdict.status is Status.INCONCLUSIVE else f"{told}."
 
 
@@ -82,11 +90,11 @@ def _now(case: CaseResult, row: Row | None) -> Tile:
     return Tile("Now, a step", show.time(row.time_s.estimate), f"{show.time_bounds(row.time_s)}; {rate}")
 
 
-def _peer(peer: PeerRow | None) -> Tile:
+def _peer(peer: PeerRow | None, case: CaseResult) -> Tile:
     if peer is None or peer.ratio is None:
         return Tile("Over the strongest alternative", show.NOTHING, "none of the same result was measured")
     tone = sentences.STATUS_TONES[Status.FASTER] if peer.verdict.status is Status.SLOWER else "warn"
-    told = (code(peer.name), f" {show.only_bounds(peer.ratio)}")
+    told = (code(peer.name), f" {show.only_bounds(peer.ratio)}{tell_ours(peer, case)}")
     return Tile("Over the strongest alternative", show.ratio(peer.ratio.estimate), told, tone)
 
 
