@@ -1,0 +1,191 @@
+"""What runs on the box: set up what was packed, run the graph for a time, and pack what came of it.
+
+Of the standard library alone: it travels beside the archives, and nothing is installed yet when it starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from phasewise.carry.parcel import (
+    MANIFEST,
+    PIECE_BYTES,
+    Refused,
+    extract,
+    read_manifest,
+    split_file,
+    write_archive,
+    write_manifest,
+)
+
+USAGE = "usage: OUT=FOLDER sh run.sh SECONDS TARGET..."
+# how many pieces may lie in OUT beside the manifest
+PIECES = "PHASEWISE_PIECES"
+# between being asked to stop and being stopped
+GRACE_S = 20
+# what a command ends with whose time was up, as sysexits.h has it: call it again
+AGAIN = 75
+# archive -> folders of the project, what is wanted most first
+RETURNED = {
+    "records.tgz": ("profiles/records", "profiles/machines", ".snakemake/metadata", "logs"),
+    "exports.tgz": ("exports",),
+    "captures.tgz": ("profiles/captures",),
+}
+
+
+def start() -> None:
+    """Entry point: the folder that was carried over, then the words of the caller."""
+    sys.exit(main(Path(sys.argv[1]).resolve(), sys.argv[2:]))
+
+
+def main(folder: Path, arguments: Sequence[str]) -> int:
+    """Ends with what `phasewise run` ended with, 75 if the time was up, 2 for what the caller can mend."""
+    began = time.monotonic()
+    try:
+        if len(arguments) < 2 or not arguments[0].isdecimal() or not os.environ.get("OUT"):
+            raise Refused(USAGE)
+        out = Path(os.environ["OUT"]).resolve()
+        told = read_manifest(folder)
+        tree, environment = set_up(folder, told)
+        tell(began, "set up")
+        code = run(tree, environment, arguments[1:], began + int(arguments[0]))
+        ended = "made" if code == 0 else "stopped" if code == AGAIN else "failed"
+        tell(
+            began,
+            "all made" if code == 0 else "time was up, call again to go on" if code == AGAIN else f"ended with {code}",
+        )
+        pack_up(tree, out, {"commit": told["commit"], "targets": [*arguments[1:]], "ended": ended})
+        tell(began, f"packed into {out}")
+    except Refused as error:
+        print(f"run.sh: {error}", file=sys.stderr)
+        return 2
+    return code
+
+
+def tell(began: float, what: str) -> None:
+    """One line, with the seconds so far."""
+    print(f"run.sh: {what}, {time.monotonic() - began:.0f} s", flush=True)
+
+
+def set_up(folder: Path, told: dict[str, Any]) -> tuple[Path, dict[str, str]]:
+    """The project's tree and the environment to run it in; what an earlier call has set up stays."""
+    version = ".".join(map(str, sys.version_info[:2]))
+    if version != told["python"]:
+        raise Refused(
+            f"this is Python {version}, packed was for {told['python']}; pack with --python {version}, or set PYTHON"
+        )
+    base = Path(tempfile.gettempdir()) / "phasewise-box"
+    digest = hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+    site = make_once(base / f"site-{told['wheels'][:16]}", lambda part: install(folder, part))
+    tree = make_once(base / f"tree-{digest[:16]}", lambda part: unpack(folder, told["archives"], part))
+    path = [str(tree / "src"), str(tree / ".phasewise/src"), str(site), os.environ.get("PYTHONPATH", "")]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), str(site / "bin"), os.environ["PATH"])),
+        "PHASEWISE_COMMIT": told["commit"],
+    }
+    if (folder / "lib").is_dir():
+        environment["PHASEWISE_NSYS_LIBRARIES"] = str(folder / "lib")
+    return tree, environment
+
+
+def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """What `make` puts there, whole or not at all."""
+    if not folder.is_dir():
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        make(part)
+        part.rename(folder)
+    return folder
+
+
+def install(folder: Path, site: Path) -> None:
+    """The wheels beside what the box has."""
+    wheels = sorted(map(str, folder.glob("wheels/*.whl")))
+    words = ["install", "--quiet", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--target", str(site)]
+    if wheels and subprocess.run([sys.executable, "-m", "pip", *words, *wheels], check=False).returncode:
+        raise Refused(f"pip could not install the wheels with {sys.executable}; see its lines above")
+
+
+def unpack(folder: Path, archives: Sequence[str], tree: Path) -> None:
+    """Sources, then data, then the records to go on from, in the order in which they were named."""
+    for name in archives:
+        with (folder / name).open("rb") as archive:
+            for _ in extract(archive, name, tree):
+                pass
+
+
+def run(tree: Path, environment: dict[str, str], targets: Sequence[str], until: float) -> int:
+    """`phasewise run` for the targets, until they are made or the time is up."""
+    gpus = list_gpus()
+    words = ["--gpus", ",".join(gpus)] if gpus else []
+    words += ["--cores", str(len(os.sched_getaffinity(0))), "--keep-going", "--rerun-incomplete", "--nolock"]
+    words += ["--scheduler", "greedy", "--quiet", "rules", "--", *targets]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "phasewise", "run", *words], cwd=tree, env=environment, start_new_session=True
+    )
+    try:
+        return child.wait(max(1.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        # it hands that on to all that it has started
+        child.send_signal(signal.SIGINT)
+    try:
+        child.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    return AGAIN
+
+
+def list_gpus() -> list[str]:
+    """The GPUs that may be used: those that CUDA_VISIBLE_DEVICES leaves, else all."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [entry for entry in chosen.split(",") if entry not in ("", "-1")]
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
+    listed = subprocess.run([tool, "-L"], capture_output=True, text=True, check=False).stdout
+    return [str(number) for number, line in enumerate(line for line in listed.splitlines() if line.startswith("GPU "))]
+
+
+def pack_up(tree: Path, out: Path, facts: dict[str, Any]) -> None:
+    """Archives of what is there, in pieces; what no piece is left for is said and stays."""
+    out.mkdir(parents=True, exist_ok=True)
+    pieces = int(os.environ[PIECES]) if os.environ.get(PIECES) else None
+    left_out: list[str] = []
+    for name, folders in RETURNED.items():
+        for old in out.glob(f"{name}.*"):
+            old.unlink()
+        # the smallest first: what is left out is then little by number
+        paths = [path for folder in folders for path in (tree / folder).rglob("*") if path.is_file()]
+        files = sorted(((path.relative_to(tree).as_posix(), path) for path in paths), key=_by_size)
+        if not files:
+            continue
+        room = None if pieces is None else pieces * PIECE_BYTES - 1000
+        missed = write_archive(files, out / name, room=room)
+        used = split_file(out / name)
+        if pieces is not None:
+            pieces -= len(used)
+        left_out += missed
+    for name in left_out:
+        print(f"run.sh: left out: {name}, more than {PIECES}={os.environ[PIECES]} pieces hold", flush=True)
+    write_manifest(out, {**facts, "left_out": left_out})
+
+
+def _by_size(file: tuple[str, Path]) -> tuple[int, str]:
+    name, path = file
+    return path.stat().st_size, name

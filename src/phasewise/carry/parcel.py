@@ -1,0 +1,142 @@
+"""A folder that travels: its files with their hashes, archives in pieces, and what is refused of them.
+
+The standard library alone: a copy of it goes along, and runs where nothing is installed yet.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+# of one piece of an archive; many ways to send a file end at 16 MB
+PIECE_BYTES = 15_000_000
+READ_BYTES = 1 << 20
+
+
+class Refused(ValueError):
+    """What is wrong with a folder that came, in one sentence."""
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_manifest(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Write `facts` and path, size and hash of every file below `folder`; last of all, so that it stands for a whole folder."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
+    files = [
+        {"path": path.relative_to(folder).as_posix(), "size": path.stat().st_size, "sha256": hash_file(path)}
+        for path in paths
+    ]
+    text = json.dumps({"format": FORMAT, **facts, "files": files}, indent=1)
+    (folder / MANIFEST).write_text(text + "\n")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What the manifest tells, once every file that it names is there as it names it.
+
+    Raises:
+        Refused: there is none, or a file is missing, damaged, a link or outside.
+    """
+    path = folder / MANIFEST
+    try:
+        told: dict[str, Any] = json.loads(path.read_text())
+        files = {entry["path"]: (entry["size"], entry["sha256"]) for entry in told["files"]}
+        known = told["format"] == FORMAT
+    except OSError as error:
+        raise Refused(f"{path}: can't be read ({error.strerror}); name the folder that was packed") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{path}: damaged, it is no manifest; carry the folder over again") from error
+    if not known:
+        raise Refused(f"{path}: format {told['format']!r} is unknown; use the version of phasewise that packed it")
+    for name, (size, sha256) in files.items():
+        check_name(name, str(path))
+        file = folder / name
+        if file.is_symlink():
+            raise Refused(f"{file}: a link, and a file is wanted; carry the folder over again")
+        if not file.is_file():
+            raise Refused(f"{file}: missing, the manifest names it; carry the folder over again")
+        if file.stat().st_size != size or hash_file(file) != sha256:
+            raise Refused(f"{file}: damaged, it is not what the manifest has a hash of; carry the folder over again")
+    return told
+
+
+def check_name(name: str, place: str) -> None:
+    """Raises Refused unless `name` stays below the folder that it is put in."""
+    path = PurePosixPath(name)
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+        raise Refused(f"{place}: names {name!r}, which climbs out of the folder; nothing was taken from it")
+
+
+def write_archive(
+    files: Iterable[tuple[str, Path]], target: Path, *, room: int | None = None, age: int | None = None
+) -> list[str]:
+    """Write the files, by name, as one gzipped tar, and return the names of those for which `room` bytes were too few.
+
+    Each is compressed by itself, so that one that does not fit can be left out. `age`: the time of all of them, where it
+    must not tell one from another.
+    """
+    left_out, used = [], 0
+    with target.open("wb") as archive:
+        for name, path in files:
+            entry = tarfile.TarInfo(name)
+            content = path.read_bytes()
+            entry.size, entry.mtime, entry.mode = len(content), int(path.stat().st_mtime) if age is None else age, 0o644
+            padding = bytes(-len(content) % tarfile.BLOCKSIZE)
+            packed = gzip.compress(entry.tobuf(tarfile.PAX_FORMAT) + content + padding, 6, mtime=0)
+            if room is not None and used + len(packed) > room:
+                left_out.append(name)
+                continue
+            used += archive.write(packed)
+        archive.write(gzip.compress(bytes(2 * tarfile.BLOCKSIZE), mtime=0))
+    return left_out
+
+
+def split_file(path: Path, size: int = PIECE_BYTES) -> list[str]:
+    """Replace `path` by pieces of `size` bytes, named path.00, path.01, ...; their names."""
+    names = []
+    with path.open("rb") as file:
+        while piece := file.read(size):
+            names.append(f"{path.name}.{len(names):02}")
+            path.with_name(names[-1]).write_bytes(piece)
+    path.unlink()
+    return names
+
+
+def join_pieces(pieces: Sequence[Path], target: BinaryIO) -> None:
+    """Write the pieces one after the other."""
+    for piece in pieces:
+        with piece.open("rb") as file:
+            while part := file.read(READ_BYTES):
+                target.write(part)
+
+
+def extract(archive: BinaryIO, place: str, into: Path, allowed: Sequence[str] = ("",)) -> Iterator[str]:
+    """Write the plain files of a gzipped tar below `into`, and yield their names, which begin with one of `allowed`.
+
+    Raises:
+        Refused: a member is a link, climbs out, or has no business there.
+    """
+    try:
+        with tarfile.open(fileobj=archive, mode="r:gz") as tar:
+            for member in tar:
+                check_name(member.name, place)
+                if member.isdir():
+                    continue
+                if not member.isfile():
+                    raise Refused(f"{place}: {member.name!r} is a link or a device; nothing was taken from it")
+                if not member.name.startswith(tuple(allowed)):
+                    raise Refused(f"{place}: {member.name!r} has no business there; nothing was taken from it")
+                tar.extract(member, into, filter="data")
+                yield member.name
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise Refused(f"{place}: damaged, it is no whole archive ({error}); carry it over again") from error
