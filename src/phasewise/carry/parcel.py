@@ -103,7 +103,7 @@ def write_archive(
 
 def split_file(path: Path, size: int = PIECE_BYTES) -> list[str]:
     """Replace `path` by pieces of `size` bytes, named path.00, path.01, ...; their names."""
-    names = []
+    names: list[str] = []
     with path.open("rb") as file:
         while piece := file.read(size):
             names.append(f"{path.name}.{len(names):02}")

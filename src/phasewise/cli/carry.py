@@ -22,6 +22,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="What the box has already: what `python3 -m pip list --format=freeze` prints there. By default torch, triton and numpy.",
 )
 @click.option("--with", "extra", multiple=True, metavar="PACKAGE", help="Bring this too, such as schnetpack==2.2.0.")
+@click.option("--without", "left", multiple=True, metavar="PACKAGE", help="Leave this out, and what only it requires.")
 @click.option(
     "--from",
     "origins",
@@ -40,6 +41,7 @@ def pack(
     python: str,
     there: Path | None,
     extra: tuple[str, ...],
+    left: tuple[str, ...],
     origins: tuple[Path, ...],
     libraries: Path | None,
     lean: bool,
@@ -48,8 +50,8 @@ def pack(
     from phasewise.carry.pack import pack as write_folder
     from phasewise.carry.wheels import USUALLY_THERE
 
+    known = USUALLY_THERE if there is None else there.read_text()
     write_folder(
-        project_layout(), folder, python=python, there=USUALLY_THERE if there is None else there.read_text(), extra=extra,
-        origins=origins, libraries=libraries, lean=lean, say=say,
+        project_layout(), folder, python=python, there="\n".join((known, *left)), extra=extra, origins=origins, libraries=libraries, lean=lean, say=say,
     )  # fmt: skip
     say(f"on the box: OUT=out sh {folder.name}/run.sh SECONDS TARGET..., at home: phasewise unpack out")
