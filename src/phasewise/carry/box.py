@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +22,6 @@ from phasewise.carry.parcel import (
     MANIFEST,
     PIECE_BYTES,
     Refused,
-    extract,
     read_manifest,
     split_file,
     write_archive,
@@ -116,6 +116,7 @@ def install(folder: Path, site: Path) -> None:
     """The wheels beside what the box has."""
     wheels = sorted(map(str, folder.glob("wheels/*.whl")))
     words = ["install", "--quiet", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--target", str(site)]
+    words += ["--root-user-action", "ignore"]
     if wheels and subprocess.run([sys.executable, "-m", "pip", *words, *wheels], check=False).returncode:
         raise Refused(f"pip could not install the wheels with {sys.executable}; see its lines above")
 
@@ -123,9 +124,8 @@ def install(folder: Path, site: Path) -> None:
 def unpack(folder: Path, archives: Sequence[str], tree: Path) -> None:
     """Sources, then data, then the records to go on from, in the order in which they were named."""
     for name in archives:
-        with (folder / name).open("rb") as archive:
-            for _ in extract(archive, name, tree):
-                pass
+        with tarfile.open(folder / name) as archive:
+            archive.extractall(tree, filter="data")
 
 
 def run(tree: Path, environment: dict[str, str], targets: Sequence[str], until: float) -> int:

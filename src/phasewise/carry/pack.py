@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -135,9 +136,12 @@ def list_foreign(root: Path) -> Iterator[tuple[str, Path]]:
         package = Path(found.origin).parent if found is not None and found.origin else None
         if package is None or package.is_relative_to(root):
             continue
-        for path in sorted(package.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield f".phasewise/src/{name}/{path.relative_to(package).as_posix()}", path
+        # folders of the package may be links to those of the project that it comes from
+        for folder, _, names in os.walk(package, followlinks=True):
+            for name_of in sorted(names):
+                path = Path(folder, name_of)
+                if path.suffix != ".pyc":
+                    yield f".phasewise/src/{name}/{path.relative_to(package).as_posix()}", path
 
 
 def list_files(root: Path, folders: Iterable[str]) -> Iterator[tuple[str, Path]]:
