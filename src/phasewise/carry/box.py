@@ -33,6 +33,8 @@ USAGE = "usage: OUT=FOLDER sh run.sh SECONDS TARGET..."
 PIECES = "PHASEWISE_PIECES"
 # between being asked to stop and being stopped
 GRACE_S = 20
+# for the end of an archive
+END_BYTES = 1000
 # what a command ends with whose time was up, as sysexits.h has it: call it again
 AGAIN = 75
 # archive -> folders of the project, what is wanted most first
@@ -54,6 +56,8 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
     try:
         if len(arguments) < 2 or not arguments[0].isdecimal() or not os.environ.get("OUT"):
             raise Refused(USAGE)
+        if not os.environ.get(PIECES, "0").isdecimal():
+            raise Refused(f"{PIECES}={os.environ[PIECES]}: no number; say how many pieces OUT may hold")
         out = Path(os.environ["OUT"]).resolve()
         told = read_manifest(folder)
         tree, environment = set_up(folder, told)
@@ -163,27 +167,30 @@ def list_gpus() -> list[str]:
 
 
 def pack_up(tree: Path, out: Path, facts: dict[str, Any]) -> None:
-    """Archives of what is there, in pieces; what no piece is left for is said and stays."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Archives of what is there, in pieces; what no piece is left for is said and stays.
+
+    OUT is whole after each archive: a caller's own limit may end this.
+    """
     pieces = int(os.environ[PIECES]) if os.environ.get(PIECES) else None
+    out.mkdir(parents=True, exist_ok=True)
+    for old in (out / MANIFEST, *(path for name in RETURNED for path in out.glob(f"{name}*"))):
+        old.unlink(missing_ok=True)
     left_out: list[str] = []
     for name, folders in RETURNED.items():
-        for old in out.glob(f"{name}.*"):
-            old.unlink()
-        # the smallest first: what is left out is then little by number
         paths = [path for folder in folders for path in (tree / folder).rglob("*") if path.is_file()]
+        # the smallest first, so that few are left out
         files = sorted(((path.relative_to(tree).as_posix(), path) for path in paths), key=_by_size)
-        if not files:
-            continue
-        room = None if pieces is None else pieces * PIECE_BYTES - 1000
+        room = None if pieces is None else pieces * PIECE_BYTES - END_BYTES
         missed = write_archive(files, out / name, room=room)
-        used = split_file(out / name)
-        if pieces is not None:
-            pieces -= len(used)
+        if len(missed) == len(files):
+            (out / name).unlink()
+        else:
+            used = split_file(out / name)
+            pieces = None if pieces is None else pieces - len(used)
         left_out += missed
+        write_manifest(out, {**facts, "left_out": left_out})
     for name in left_out:
-        print(f"run.sh: left out: {name}, more than {PIECES}={os.environ[PIECES]} pieces hold", flush=True)
-    write_manifest(out, {**facts, "left_out": left_out})
+        print(f"run.sh: left out: {name}, for which {PIECES}={os.environ[PIECES]} is too few", flush=True)
 
 
 def _by_size(file: tuple[str, Path]) -> tuple[int, str]:

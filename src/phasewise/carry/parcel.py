@@ -10,6 +10,7 @@ import hashlib
 import json
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -18,6 +19,8 @@ FORMAT = 1
 # of one piece of an archive; many ways to send a file end at 16 MB
 PIECE_BYTES = 15_000_000
 READ_BYTES = 1 << 20
+# of gzip: time on the box is dear
+LEVEL = 3
 
 
 class Refused(ValueError):
@@ -85,20 +88,24 @@ def write_archive(
     Each is compressed by itself, so that one that does not fit can be left out. `age`: the time of all of them, where it
     must not tell one from another.
     """
+    named = list(files)
     left_out, used = [], 0
-    with target.open("wb") as archive:
-        for name, path in files:
-            entry = tarfile.TarInfo(name)
-            content = path.read_bytes()
-            entry.size, entry.mtime, entry.mode = len(content), int(path.stat().st_mtime) if age is None else age, 0o644
-            padding = bytes(-len(content) % tarfile.BLOCKSIZE)
-            packed = gzip.compress(entry.tobuf(tarfile.PAX_FORMAT) + content + padding, 6, mtime=0)
+    # compressing lets other threads run
+    with target.open("wb") as archive, ThreadPoolExecutor() as pool:
+        for (name, _), packed in zip(named, pool.map(lambda one: _pack_member(*one, age=age), named), strict=True):
             if room is not None and used + len(packed) > room:
                 left_out.append(name)
                 continue
             used += archive.write(packed)
         archive.write(gzip.compress(bytes(2 * tarfile.BLOCKSIZE), mtime=0))
     return left_out
+
+
+def _pack_member(name: str, path: Path, *, age: int | None) -> bytes:
+    entry, content = tarfile.TarInfo(name), path.read_bytes()
+    entry.size, entry.mtime, entry.mode = len(content), int(path.stat().st_mtime) if age is None else age, 0o644
+    padding = bytes(-len(content) % tarfile.BLOCKSIZE)
+    return gzip.compress(entry.tobuf(tarfile.PAX_FORMAT) + content + padding, LEVEL, mtime=0)
 
 
 def split_file(path: Path, size: int = PIECE_BYTES) -> list[str]:
