@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from phasewise.cli.carry import pack
+from phasewise.cli.carry import pack, unpack
 from phasewise.cli.diff import diff
 from phasewise.cli.explore import init, try_variant
 from phasewise.cli.judge import judge
@@ -31,7 +31,23 @@ def commands() -> None:
     """Make a PyTorch workload fast one phase at a time, and prove each step."""
 
 
-for command in (diff, plan, prepare, analyse, report, init, try_variant, doctor, judge, look, retry, run, status, pack):
+for command in (
+    diff,
+    plan,
+    prepare,
+    analyse,
+    report,
+    init,
+    try_variant,
+    doctor,
+    judge,
+    look,
+    retry,
+    run,
+    status,
+    pack,
+    unpack,
+):
     commands.add_command(command)
 for stage in STAGES.values():
     if stage.name not in commands.commands:

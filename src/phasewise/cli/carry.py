@@ -6,8 +6,12 @@ from pathlib import Path
 
 import click
 
-from phasewise.cli.project import project_layout
+from phasewise.cli.project import open_run, project_layout
 from phasewise.cli.say import say
+from phasewise.cli.stages import judge_run, run_stage
+from phasewise.records.prepare import Prepared
+from phasewise.records.profile import Profile
+from phasewise.stages import ANALYSE
 
 FOLDER = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -55,3 +59,31 @@ def pack(
         project_layout(), folder, python=python, there="\n".join((known, *left)), extra=extra, origins=origins, libraries=libraries, lean=lean, say=say,
     )  # fmt: skip
     say(f"on the box: OUT=out sh {folder.name}/run.sh SECONDS TARGET..., at home: phasewise unpack out")
+
+
+@click.command()
+@click.argument("folder", type=FOLDER)
+@click.option(
+    "--replace", is_flag=True, help="Have a run that came in the place of the one on record, not added to it."
+)
+def unpack(folder: Path, replace: bool) -> None:
+    """Take in what came back from a box in FOLDER: check it, judge its runs, render their pages and the index."""
+    from phasewise.carry.unpack import unpack as take_in
+    from phasewise.report import render_index, render_run
+
+    layout = project_layout()
+    taken = take_in(layout, folder, replace=replace)
+    say(f"{folder}: {taken.files} files taken in, of {', '.join('/'.join(run) for run in taken.runs)}")
+    if taken.left_out:
+        say(f"{len(taken.left_out)} captures and exports stayed on the box; {folder / 'manifest.json'} names them")
+    for workload, run in taken.runs:
+        records = open_run(layout, workload, run)
+        if records.find(Prepared) is None:
+            say(f"{workload}/{run}: nothing was prepared, so there is nothing to judge")
+            continue
+        for variant in records.find_all(Profile):
+            run_stage(ANALYSE, workload, run, variant)
+        judge_run(workload, run)
+        render_run(layout.root, workload, run)
+        say(f"page: {layout.relative(layout.report(workload, run) / 'index.html')}")
+    render_index(layout.root)

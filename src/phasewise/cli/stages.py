@@ -141,11 +141,16 @@ def prepare(workload: str | None, run: str | None, device: str | None) -> None:
 @click.argument("variant", required=False)
 def analyse(workload: str, run: str, variant: str | None) -> None:
     """Find what holds a variant back; without a variant, judge the whole run."""
-    from phasewise.analyse import analyse_run, summarise
-
     if variant is not None:
         run_stage(ANALYSE, workload, run, variant)
         return
+    judge_run(workload, run)
+
+
+def judge_run(workload: str, run: str) -> None:
+    """Judge what is on record of the run in this folder; raises RecordError where nothing was prepared."""
+    from phasewise.analyse import analyse_run, summarise
+
     records = open_run(project_layout(), workload, run)
     records.need(Prepared)
     analysis, ledger = analyse_run(records)
