@@ -33,7 +33,12 @@ JUDGED = frozenset({"analyse.json", "ledger.json", "summary.json"})
 class Made(msgspec.Struct):
     """What a record says of the machine that it was made on; the rest of it is not looked at."""
 
-    machine: str = ""
+    # its identity, or all that is known of it
+    machine: str | Machine = ""
+
+    @property
+    def model(self) -> str:
+        return self.machine.name if isinstance(self.machine, Machine) else self.machine.partition(";")[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +139,7 @@ def _check_machine(came: Layout, layout: Layout, workload: str, run: str, runs: 
     for path in sorted(came.run(workload, run).rglob("*.json")):
         name = path.relative_to(came.root)
         try:
-            made = msgspec.json.decode(path.read_bytes(), type=Made).machine.partition(";")[0]
+            made = msgspec.json.decode(path.read_bytes(), type=Made).model
         except msgspec.MsgspecError as error:
             raise UserError(f"{name}: came, and is no record ({error}); pack it up on the box again") from error
         if made not in ("", machine.name):
