@@ -37,6 +37,7 @@ GRACE_S = 20
 END_BYTES = 1000
 # what a command ends with whose time was up, as sysexits.h has it: call it again
 AGAIN = 75
+OUTCOMES = {0: "all made", AGAIN: "time was up, call again to go on"}
 # archive -> folders of the project, what is wanted most first
 RETURNED = {
     "records.tgz": ("profiles/records", "profiles/machines", ".snakemake/metadata", "logs"),
@@ -63,12 +64,8 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         tree, environment = set_up(folder, told)
         tell(began, "set up")
         code = run(tree, environment, arguments[1:], began + int(arguments[0]))
-        ended = "made" if code == 0 else "stopped" if code == AGAIN else "failed"
-        tell(
-            began,
-            "all made" if code == 0 else "time was up, call again to go on" if code == AGAIN else f"ended with {code}",
-        )
-        pack_up(tree, out, {"commit": told["commit"], "targets": [*arguments[1:]], "ended": ended})
+        tell(began, OUTCOMES.get(code, f"phasewise run ended with {code}"))
+        pack_up(tree, out, {"commit": told["commit"], "targets": [*arguments[1:]], "ended": code})
         tell(began, f"packed into {out}")
     except Refused as error:
         print(f"run.sh: {error}", file=sys.stderr)
@@ -138,12 +135,12 @@ def run(tree: Path, environment: dict[str, str], targets: Sequence[str], until: 
     words = ["--gpus", ",".join(gpus)] if gpus else []
     words += ["--cores", str(len(os.sched_getaffinity(0))), "--keep-going", "--rerun-incomplete", "--nolock"]
     words += ["--scheduler", "greedy", "--quiet", "rules", "--", *targets]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "phasewise", "run", *words], cwd=tree, env=environment, start_new_session=True
-    )
+    child = subprocess.Popen([sys.executable, "-m", "phasewise", "run", *words], cwd=tree, env=environment)
+    # who ends this call wants what there is
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return child.wait(max(1.0, until - time.monotonic()))
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
         # it hands that on to all that it has started
         child.send_signal(signal.SIGINT)
     try:
@@ -176,6 +173,7 @@ def pack_up(tree: Path, out: Path, facts: dict[str, Any]) -> None:
     for old in (out / MANIFEST, *(path for name in RETURNED for path in out.glob(f"{name}*"))):
         old.unlink(missing_ok=True)
     left_out: list[str] = []
+    written: list[Path] = []
     for name, folders in RETURNED.items():
         paths = [path for folder in folders for path in (tree / folder).rglob("*") if path.is_file()]
         # the smallest first, so that few are left out
@@ -186,9 +184,10 @@ def pack_up(tree: Path, out: Path, facts: dict[str, Any]) -> None:
             (out / name).unlink()
         else:
             used = split_file(out / name)
+            written += used
             pieces = None if pieces is None else pieces - len(used)
         left_out += missed
-        write_manifest(out, {**facts, "left_out": left_out})
+        write_manifest(out, written, {**facts, "left_out": left_out})
     for name in left_out:
         print(f"run.sh: left out: {name}, for which {PIECES}={os.environ[PIECES]} is too few", flush=True)
 

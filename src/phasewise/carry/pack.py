@@ -72,7 +72,8 @@ def pack(
         shutil.copytree(libraries, folder / "lib")
     shutil.copy(HERE / "run.sh", folder)
     write_starter(folder / "start.pyz")
-    write_manifest(folder, {"commit": commit, "python": python, "wheels": wishes, "archives": archives})
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    write_manifest(folder, files, {"commit": commit, "python": python, "wheels": wishes, "archives": archives})
     for path in sorted(folder.iterdir()):
         size = sum(one.stat().st_size for one in ([path] if path.is_file() else path.iterdir()))
         say(f"{path.name:<16} {size / 1e6:8.1f} MB")

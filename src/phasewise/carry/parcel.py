@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import json
 import tarfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -33,9 +34,8 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_manifest(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Write `facts` and path, size and hash of every file below `folder`; last of all, so that it stands for a whole folder."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
+def write_manifest(folder: Path, paths: Iterable[Path], facts: Mapping[str, Any]) -> None:
+    """Write `facts` and name, size and hash of files below `folder`; last of all, so that it stands for a whole folder."""
     files = [
         {"path": path.relative_to(folder).as_posix(), "size": path.stat().st_size, "sha256": hash_file(path)}
         for path in paths
@@ -54,13 +54,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         told: dict[str, Any] = json.loads(path.read_text())
         files = {entry["path"]: (entry["size"], entry["sha256"]) for entry in told["files"]}
-        known = told["format"] == FORMAT
+        if told["format"] != FORMAT:
+            raise Refused(f"{path}: format {told['format']!r} is unknown; use the version of phasewise that packed it")
     except OSError as error:
         raise Refused(f"{path}: can't be read ({error.strerror}); name the folder that was packed") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise Refused(f"{path}: damaged, it is no manifest; carry the folder over again") from error
-    if not known:
-        raise Refused(f"{path}: format {told['format']!r} is unknown; use the version of phasewise that packed it")
     for name, (size, sha256) in files.items():
         check_name(name, str(path))
         file = folder / name
@@ -108,15 +107,15 @@ def _pack_member(name: str, path: Path, *, age: int | None) -> bytes:
     return gzip.compress(entry.tobuf(tarfile.PAX_FORMAT) + content + padding, LEVEL, mtime=0)
 
 
-def split_file(path: Path, size: int = PIECE_BYTES) -> list[str]:
-    """Replace `path` by pieces of `size` bytes, named path.00, path.01, ...; their names."""
-    names: list[str] = []
+def split_file(path: Path) -> list[Path]:
+    """Replace `path` by pieces of it, named path.00, path.01, ..."""
+    pieces: list[Path] = []
     with path.open("rb") as file:
-        while piece := file.read(size):
-            names.append(f"{path.name}.{len(names):02}")
-            path.with_name(names[-1]).write_bytes(piece)
+        while part := file.read(PIECE_BYTES):
+            pieces.append(path.with_name(f"{path.name}.{len(pieces):02}"))
+            pieces[-1].write_bytes(part)
     path.unlink()
-    return names
+    return pieces
 
 
 def join_pieces(pieces: Sequence[Path], target: BinaryIO) -> None:
@@ -127,14 +126,14 @@ def join_pieces(pieces: Sequence[Path], target: BinaryIO) -> None:
                 target.write(part)
 
 
-def extract(archive: BinaryIO, place: str, into: Path, allowed: Sequence[str] = ("",)) -> Iterator[str]:
+def extract(archive: BinaryIO, place: str, into: Path, allowed: Sequence[str]) -> Iterator[str]:
     """Write the plain files of a gzipped tar below `into`, and yield their names, which begin with one of `allowed`.
 
     Raises:
         Refused: a member is a link, climbs out, or has no business there.
     """
     try:
-        with tarfile.open(fileobj=archive, mode="r:gz") as tar:
+        with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r:") as tar:
             for member in tar:
                 check_name(member.name, place)
                 if member.isdir():
@@ -145,5 +144,8 @@ def extract(archive: BinaryIO, place: str, into: Path, allowed: Sequence[str] = 
                     raise Refused(f"{place}: {member.name!r} has no business there; nothing was taken from it")
                 tar.extract(member, into, filter="data")
                 yield member.name
-    except (tarfile.TarError, EOFError, OSError) as error:
+            # a damaged header ends a tar without a word; a checksum stands behind it
+            while stream.read(READ_BYTES):
+                pass
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise Refused(f"{place}: damaged, it is no whole archive ({error}); carry it over again") from error

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from phasewise.carry.box import RETURNED
 from phasewise.carry.pack import call_git
 from phasewise.carry.parcel import Refused, extract, join_pieces, read_manifest
 from phasewise.environment import short_name
@@ -19,12 +20,6 @@ from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine
 from phasewise.store import read
 
-# what an archive may hold
-ALLOWED = {
-    "records.tgz": ("profiles/records/", "profiles/machines/", ".snakemake/metadata/", "logs/"),
-    "exports.tgz": ("exports/",),
-    "captures.tgz": ("profiles/captures/",),
-}
 WORKLOAD, RUN = re.compile(r"[a-z][a-z0-9_]*"), re.compile(r"(tiny|small|full)-[a-z0-9]+")
 # records that are judged from the others, and are judged again here
 JUDGED = frozenset({"analyse.json", "ledger.json", "summary.json"})
@@ -93,14 +88,14 @@ def unpack(layout: Layout, folder: Path, *, replace: bool) -> Taken:
 def _extract_all(folder: Path, files: Sequence[dict[str, str]], into: Path) -> list[str]:
     """Write the files of all archives below `into`; raises Refused."""
     names: list[str] = []
-    for archive, allowed in ALLOWED.items():
+    for archive, folders in RETURNED.items():
         pieces = sorted(folder / one["path"] for one in files if one["path"].startswith(f"{archive}."))
         if not pieces:
             continue
         with tempfile.TemporaryFile(dir=into) as whole:
             join_pieces(pieces, whole)
             whole.seek(0)
-            names += extract(whole, str(folder / archive), into, allowed)
+            names += extract(whole, str(folder / archive), into, [f"{one}/" for one in folders])
     return names
 
 

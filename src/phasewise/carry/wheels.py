@@ -86,11 +86,16 @@ def collect_wheels(wanted: Iterable[str], box: Box, folder: Path) -> None:
         UserError: a package has no wheel for the box, and none can be built of its sources here.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    todo, done = [Requirement(one) for one in wanted], set[tuple[str, str]]()
+    todo = [Requirement(one) for one in wanted]
+    done: set[tuple[str, frozenset[str]]] = set()
     while todo:
-        new = [one for one in todo if (str(one.name), ",".join(sorted(one.extras))) not in done]
-        done |= {(str(one.name), ",".join(sorted(one.extras))) for one in new}
-        own, others = [one for one in new if is_own(one.name)], [one for one in new if not is_own(one.name)]
+        new = {(canonicalize_name(one.name), frozenset(one.extras)): one for one in todo}
+        new = {key: one for key, one in new.items() if key not in done}
+        done |= new.keys()
+        own, others = (
+            [one for one in new.values() if is_own(one.name)],
+            [one for one in new.values() if not is_own(one.name)],
+        )
         _download({canonicalize_name(one.name): box.pin(one) for one in others}, box, folder)
         needed = [(one, importlib.metadata.requires(one.name) or []) for one in own]
         needed += [(one, list(_read_requires(folder, one.name))) for one in others]
@@ -130,7 +135,7 @@ def _build(name: str, pin: str, box: Box, folder: Path) -> None:
         if not built or not wheels:
             raise UserError(
                 f"{pin}: no wheel for Python {box.python} is found, and none that fits everywhere can be built here; "
-                f"leave it out, or put its wheel into {folder} and pack again"
+                f"give --without {name}, or PIP_FIND_LINKS with a folder that holds its wheel"
             )
         shutil.copy(wheels[0], folder)
 
