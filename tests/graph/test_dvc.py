@@ -25,6 +25,12 @@ COPIED = (
     "workflow/report",
 )
 RECORD = "machines: [cpu]\nrecords:\n  sums: {workload: sums, source: sums, run: tiny-cpu, device: cpu}\n"
+# what is exported of it
+MODULE = """class Sum(torch.nn.Module):
+        def forward(self, x):
+            return step({"x": x})
+
+    return Program(step=step, module=Sum())"""
 # here a tiny run is the one on record
 IGNORED = "/.snakemake/\n/logs/\n/data/\n/exports/\n/profiles/captures/\n/plots/\n__pycache__/\n"
 
@@ -62,6 +68,7 @@ def make_record(folder):
     """A project on record: run by DVC, changed, run again, pushed. Each step leaves what it printed."""
     project = make_project(folder, {"sums": STACKED}, exporters=["torch-export"])
     project.configure(workloads={"sums": {"source": "./sums", "phases": ["blocked"]}})
+    project.edit("sums/program.py", "return Program(step=step)", MODULE)
     for name in COPIED:
         source, target = REPOSITORY / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -158,17 +165,51 @@ def test_plots_show_the_phases(record, tmp_path):
 
 @pytest.mark.slow
 def test_a_clone_with_pulled_data_has_nothing_to_do(record, clone):
-    captures = [path for path in (record.folder / "profiles/captures").rglob("*") if path.is_file()]
-    assert captures
-    for path in captures:
+    kept = [[*(record.folder / name).rglob("*.*")] for name in ("profiles/captures", "exports")]
+    assert all(kept)
+    for path in (path for found in kept for path in found if path.is_file()):
         assert (clone.folder / path.relative_to(record.folder)).read_bytes() == path.read_bytes()
     assert not status(clone)
+    assert "files are here as listed" in tool(clone, "phasewise", "files", "sums", RUN, "--check").stdout
     done = tool(clone, "snakemake", "--dry-run")
     assert "Nothing to be done" in done.stdout + done.stderr
     before = clone.contents("*.json")
     repeated = tool(clone, "dvc", "repro").stdout
     assert "Stage 'workload@sums' didn't change, skipping" in repeated
     assert clone.contents("*.json") == before
+
+
+@pytest.mark.slow
+def test_a_clone_that_pulled_nothing_puts_nothing_in_the_place_of_what_lies_in_the_remote(record, tmp_path):
+    subprocess.run(["git", "clone", "--quiet", str(record.folder), str(tmp_path / "clone")], check=True)
+    bare = Project(tmp_path / "clone")
+    listed = bare.read("sums", "", "files")["files"]
+    assert {one["path"].split("/")[0] for one in listed} == {"profiles", "exports"}
+    done = tool(bare, "dvc", "repro", check=False)
+    assert (
+        done.returncode
+        and f"{listed[0]['path']}: listed in profiles/records/sums/{RUN}/files.json, and not here" in done.stderr
+    )
+    assert not tool(bare, "git", "diff", "--", "dvc.lock", "profiles").stdout
+
+
+@pytest.mark.slow
+def test_what_a_box_brought_is_kept_without_a_run(clone, tmp_path):
+    """As after `phasewise unpack`: records, captures and exports are here, and nothing says so to DVC."""
+    before = clone.contents("*.json")
+    tool(clone, "git", "rm", "--quiet", "dvc.lock")
+    shutil.rmtree(clone.folder / ".dvc/cache")
+    tool(clone, "dvc", "remote", "add", "--force", "--default", "store", str(tmp_path / "another"))
+    tool(clone, "dvc", "commit", "--force")
+    tool(clone, "dvc", "push")
+    commit(clone, "kept")
+    assert clone.contents("*.json") == before
+    subprocess.run(["git", "clone", "--quiet", str(clone.folder), str(tmp_path / "next")], check=True)
+    later = Project(tmp_path / "next")
+    tool(later, "dvc", "pull")
+    assert not status(later)
+    tool(later, "phasewise", "files", "sums", RUN, "--check")
+    assert clone.contents("*.json") == later.contents("*.json")
 
 
 @pytest.mark.slow

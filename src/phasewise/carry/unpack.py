@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from phasewise.carry.box import RETURNED
+from phasewise.carry.kept import renew_list
 from phasewise.carry.pack import call_git
 from phasewise.carry.parcel import Refused, extract, join_pieces, read_manifest
 from phasewise.environment import short_name
@@ -21,8 +22,8 @@ from phasewise.records.machine import Machine
 from phasewise.store import read
 
 WORKLOAD, RUN = re.compile(r"[a-z][a-z0-9_]*"), re.compile(r"(tiny|small|full)-[a-z0-9]+")
-# records that are judged from the others, and are judged again here
-JUDGED = frozenset({"analyse.json", "ledger.json", "summary.json"})
+# records that are made from the others, and are made again here
+JUDGED = frozenset({"analyse.json", "ledger.json", "summary.json", "files.json"})
 
 
 class Made(msgspec.Struct):
@@ -82,6 +83,8 @@ def unpack(layout: Layout, folder: Path, *, replace: bool) -> Taken:
             target = layout.root / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(came.root / name, target)
+        for workload, run in runs:
+            renew_list(layout, workload, run, absent="keep")
     return Taken(runs=runs, files=len(names), left_out=tuple(told.get("left_out", ())))
 
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from phasewise.cli.carry import pack, unpack
+from phasewise.cli.carry import files, pack, unpack
 from phasewise.cli.diff import diff
 from phasewise.cli.explore import init, try_variant
 from phasewise.cli.judge import judge
@@ -47,6 +47,7 @@ for command in (
     status,
     pack,
     unpack,
+    files,
 ):
     commands.add_command(command)
 for stage in STAGES.values():

@@ -87,3 +87,20 @@ def unpack(folder: Path, replace: bool) -> None:
         render_run(layout.root, workload, run)
         say(f"page: {layout.relative(layout.report(workload, run) / 'index.html')}")
     render_index(layout.root)
+
+
+@click.command()
+@click.argument("workload")
+@click.argument("run")
+@click.option("--check", is_flag=True, help="Write nothing; say whether the files here are those that are listed.")
+@click.option("--forget", is_flag=True, help="Take files off the list that are not here.")
+def files(workload: str, run: str, check: bool, forget: bool) -> None:
+    """List a run's captures and exports, with size and hash, in files.json beside its records; any store can then serve them."""
+    from phasewise.carry.kept import check_list, renew_list
+
+    layout = project_layout()
+    if check:
+        say(f"{workload}/{run}: {check_list(layout, workload, run)} files are here as listed")
+        return
+    kept = renew_list(layout, workload, run, absent="forget" if forget else "refuse")
+    say(f"{workload}/{run}: {len(kept.files)} files of {sum(one.bytes for one in kept.files) / 1e6:.1f} MB are listed")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from phasewise.records.analyse import Analysis, VariantAnalysis
 from phasewise.records.base import Record
 from phasewise.records.export import Export
+from phasewise.records.kept import Kept
 from phasewise.records.ledger import Ledger
 from phasewise.records.measure import ControlMeasurement, HeadlineMeasurement, Measurement
 from phasewise.records.plan import CapturePlan, PreparePlan, RunPlan, VariantPlan
@@ -22,6 +23,7 @@ FILES: Mapping[type[Record], str] = {
     Prepared: "prepare.json",
     Analysis: "analyse.json",
     Ledger: "ledger.json",
+    Kept: "files.json",
     HeadlineMeasurement: "headline.{}.json",
     ControlMeasurement: "control.{}.json",
     VariantPlan: "{}/plan.json",
