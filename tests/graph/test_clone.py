@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from graph.projects import REPOSITORY
 
@@ -70,3 +72,36 @@ def test_the_index_is_rendered_where_nothing_ran(clone):
     assert done.returncode == 0, done.stderr
     assert (clone / "reports/index.html").is_file()
     assert json.loads(call(clone, "dvc", "status", "index", "--json").stdout) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_dvc_keeps_a_run_at_tiny_as_the_readme_says_and_a_clone_has_it(tmp_path):
+    """From `dvc repro` to a clone that pulled, with a folder as the remote; of one phase, to be done in minutes."""
+    store, first, second = tmp_path / "store", tmp_path / "first", tmp_path / "second"
+    subprocess.run(["git", "clone", "--quiet", "--depth", "1", f"file://{REPOSITORY}", str(first)], check=True)
+    (told,) = re.findall(r"write `(machines: \[cpu\])` and `(records: .*?})`\n", (first / "README.md").read_text())
+    (first / "workflow/record.yaml").write_text("\n".join(told))
+    for name, words in ((".dvcignore", ("tiny-",)), (".gitignore", ("tiny-", "cpu"))):
+        lines = (first / name).read_text().splitlines()
+        (first / name).write_text("\n".join(line for line in lines if not any(word in line for word in words)) + "\n")
+    configuration = yaml.safe_load((first / "workflow/config.yaml").read_text())
+    configuration["workloads"] = {"bk_core": {"cases": ["forward"], "phases": ["mixed-precision"]}}
+    (first / "workflow/config.yaml").write_text(yaml.safe_dump(configuration | {"exporters": ["torch-export"]}))
+    for words in (
+        ("dvc", "remote", "add", "--default", "store", str(store)),
+        ("dvc", "repro"),
+        ("dvc", "push"),
+        ("git", "add", "--all"),
+        ("git", "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "--quiet", "--message", "kept"),
+        ("git", "clone", "--quiet", str(first), str(second)),
+    ):
+        done = call(first, *words, limit_s=900)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    done = call(second, "dvc", "pull")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(call(second, "dvc", "status", "--json").stdout).keys() == {"machine@cpu"}
+    assert call(second, "phasewise", "files", "bk_core", "tiny-cpu", "--check").returncode == 0
+    assert list((second / "exports/bk_core/tiny-cpu").rglob("*.pt2"))
+    done = call(second, "snakemake", "--dry-run")
+    assert "Nothing to be done" in done.stdout + done.stderr

@@ -256,3 +256,8 @@ def test_stages_of_the_repository_own_what_the_graph_writes():
     text = (REPOSITORY / "dvc.yaml").read_text()
     outs = [line for line in text.splitlines() if line.strip().startswith("- ") and "{persist" in line]
     assert len(outs) == 6 and all("persist: true" in line for line in outs)
+
+
+def test_a_lock_file_in_git_comes_with_a_remote_to_fetch_from():
+    tracked = subprocess.run(["git", "ls-files", "dvc.lock"], cwd=REPOSITORY, capture_output=True, check=True).stdout
+    assert not tracked or "remote = " in (REPOSITORY / ".dvc/config").read_text()
