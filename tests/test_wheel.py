@@ -85,6 +85,7 @@ def test_the_wheel_is_what_is_imported_and_has_its_files(installed, tmp_path):
         "profiles/default/profile.yaml",
     ):
         assert (project / name).read_bytes() == (REPOSITORY / name).read_bytes()
+    assert (project.parent / "carry/run.sh").is_file()
 
 
 @pytest.mark.slow

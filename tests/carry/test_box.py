@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from phasewise.carry import box
+from phasewise.carry.pack import write_starter
 from phasewise.carry.parcel import read_manifest, write_archive, write_manifest
 
 HERE = ".".join(map(str, sys.version_info[:2]))
@@ -127,3 +129,10 @@ def test_pieces_are_small_and_what_does_not_fit_is_named(
         "captures.tgz.00",
     }
     assert "left out: profiles/captures/y, for which PHASEWISE_PIECES=4 is too few" in capfd.readouterr().out
+
+
+def test_it_starts_where_nothing_is_installed(tmp_path: Path) -> None:
+    write_starter(tmp_path / "start.pyz")
+    words = [sys.executable, "-I", "-S", str(tmp_path / "start.pyz"), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"run.sh: {box.USAGE}\n")

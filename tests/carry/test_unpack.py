@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from carry.parcels import H100, IDENTITY, RUN, make_repository, records_of, resign, send
+from phasewise.carry.kept import read_list
 from phasewise.carry.unpack import Taken, unpack
 from phasewise.model.layout import Layout
 from phasewise.records.errors import UserError
@@ -194,6 +195,22 @@ def test_a_record_that_differs_needs_a_word(home: Layout, commit: str, tmp_path:
     unpack(home, came, replace=True)
     assert {name for name in contents(home) if name.startswith(RUN)} == {f"{RUN}/plan.json", MEASURE}
     assert (home.root / MEASURE).read_bytes() == later[MEASURE]
+
+
+def test_a_run_that_takes_another_s_place_keeps_the_captures_that_are_its_own(
+    home: Layout, commit: str, tmp_path: Path
+) -> None:
+    files = records_of() | {f"{RUN}/{name}/profile.json": b"{}" for name in ("00-baseline", "01-old", "02-changed")}
+    unpack(home, send(tmp_path / "out", files, commit=commit), replace=False)
+    traces = [home.captures("sums", "full-h100", name) / "trace" for name in ("00-baseline", "01-old", "02-changed")]
+    for trace in traces:
+        trace.parent.mkdir(parents=True)
+        trace.touch()
+    del files[f"{RUN}/01-old/profile.json"]
+    later = files | {f"{RUN}/02-changed/profile.json": b'{"machine": ""}'}
+    unpack(home, send(tmp_path / "later", later, commit=commit), replace=True)
+    assert [trace.exists() for trace in traces] == [True, False, False]
+    assert [*read_list(home, "sums", "full-h100")] == [home.relative(traces[0])]
 
 
 def test_a_machine_that_other_runs_were_not_made_on(home: Layout, commit: str, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What runs on the box: set up what was packed, run the graph for a time, and pack what came of it.
 
-Of the standard library alone: it travels beside the archives, and nothing is installed yet when it starts.
+It imports nothing but the standard library: it travels beside the archives, and nothing is installed yet when it starts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 from phasewise.carry.parcel import (
     MANIFEST,
     PIECE_BYTES,
-    Refused,
     read_manifest,
     split_file,
     write_archive,
     write_manifest,
 )
+from phasewise.records.errors import UserError
 
 USAGE = "usage: OUT=FOLDER sh run.sh SECONDS TARGET..."
 # how many pieces may lie in OUT beside the manifest
@@ -56,9 +56,9 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
     began = time.monotonic()
     try:
         if len(arguments) < 2 or not arguments[0].isdecimal() or not os.environ.get("OUT"):
-            raise Refused(USAGE)
+            raise UserError(USAGE)
         if not os.environ.get(PIECES, "0").isdecimal():
-            raise Refused(f"{PIECES}={os.environ[PIECES]}: no number; say how many pieces OUT may hold")
+            raise UserError(f"{PIECES}={os.environ[PIECES]}: no number; say how many pieces OUT may hold")
         out = Path(os.environ["OUT"]).resolve()
         told = read_manifest(folder)
         tree, environment = set_up(folder, told)
@@ -67,7 +67,7 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         tell(began, OUTCOMES.get(code, f"phasewise run ended with {code}"))
         pack_up(tree, out, {"commit": told["commit"], "targets": [*arguments[1:]], "ended": code})
         tell(began, f"packed into {out}")
-    except Refused as error:
+    except UserError as error:
         print(f"run.sh: {error}", file=sys.stderr)
         return 2
     return code
@@ -82,7 +82,7 @@ def set_up(folder: Path, told: dict[str, Any]) -> tuple[Path, dict[str, str]]:
     """The project's tree and the environment to run it in; what an earlier call has set up stays."""
     version = ".".join(map(str, sys.version_info[:2]))
     if version != told["python"]:
-        raise Refused(
+        raise UserError(
             f"this is Python {version}, packed was for {told['python']}; pack with --python {version}, or set PYTHON"
         )
     base = Path(tempfile.gettempdir()) / "phasewise-box"
@@ -119,7 +119,7 @@ def install(folder: Path, site: Path) -> None:
     words = ["install", "--quiet", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--target", str(site)]
     words += ["--root-user-action", "ignore"]
     if wheels and subprocess.run([sys.executable, "-m", "pip", *words, *wheels], check=False).returncode:
-        raise Refused(f"pip could not install the wheels with {sys.executable}; see its lines above")
+        raise UserError(f"pip could not install the wheels with {sys.executable}; see its lines above")
 
 
 def unpack(folder: Path, archives: Sequence[str], tree: Path) -> None:

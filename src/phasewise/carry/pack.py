@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from phasewise.carry import wheels
-from phasewise.carry.parcel import MANIFEST, Refused, join_pieces, read_manifest, write_archive, write_manifest
+from phasewise.carry.parcel import MANIFEST, join_pieces, read_manifest, write_archive, write_manifest
 from phasewise.model.layout import Layout
 from phasewise.records.errors import UserError
 
@@ -25,6 +25,11 @@ MADE = ("reports", "profiles/records", "profiles/captures", "exports")
 PREPARED = ("data", ".phasewise/references")
 # packages without which nothing starts; the second is there where the studies are installed
 OWN = ("phasewise", "phasewise_studies", "snakemake_logger_plugin_phasewise")
+# what starts there
+STARTER = (
+    *(f"phasewise/carry/{name}.py" for name in ("__init__", "parcel", "box")),
+    *(f"phasewise/records/{name}.py" for name in ("__init__", "errors")),
+)
 SOURCES, DATA = "sources.tgz", "data.tgz"
 # a time for records of which none is older than another
 AGE = 1_000_000_000
@@ -109,7 +114,7 @@ def make_room(folder: Path, wishes: str) -> None:
         raise UserError(f"{folder}: is there and nothing that was packed; name another folder")
     try:
         kept = (folder / MANIFEST).is_file() and read_manifest(folder)["wheels"] == wishes
-    except (Refused, KeyError):
+    except (UserError, KeyError):
         kept = False
     # first of all: without it the folder is not whole
     (folder / MANIFEST).unlink(missing_ok=True)
@@ -156,11 +161,9 @@ def list_files(root: Path, folders: Iterable[str]) -> Iterator[tuple[str, Path]]
 def archive_records(layout: Layout, origin: Path, target: Path) -> None:
     """Records to go on from: what came back from a box, or a run of the project, such as profiles/records/painn/full-h100."""
     if (origin / MANIFEST).is_file():
-        try:
-            told = read_manifest(origin)
-        except Refused as error:
-            raise UserError(str(error)) from error
-        pieces = [origin / one["path"] for one in told["files"] if one["path"].startswith("records.tgz.")]
+        pieces = [
+            origin / one["path"] for one in read_manifest(origin)["files"] if one["path"].startswith("records.tgz.")
+        ]
         with target.open("wb") as file:
             join_pieces(pieces, file)
         return
@@ -179,9 +182,8 @@ def archive_records(layout: Layout, origin: Path, target: Path) -> None:
 def write_starter(target: Path) -> None:
     """The part of this package that runs before anything is installed, as one file."""
     with tempfile.TemporaryDirectory() as scratch:
-        package = Path(scratch) / "phasewise" / "carry"
-        package.mkdir(parents=True)
-        (package.parent / "__init__.py").touch()
-        for name in ("__init__.py", "parcel.py", "box.py"):
-            shutil.copy(HERE / name, package)
+        for name in STARTER:
+            (Path(scratch) / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(HERE.parents[1] / name, Path(scratch) / name)
+        (Path(scratch) / "phasewise/__init__.py").touch()
         zipapp.create_archive(scratch, target, main="phasewise.carry.box:start")

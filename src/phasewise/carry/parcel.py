@@ -1,6 +1,6 @@
 """A folder that travels: its files with their hashes, archives in pieces, and what is refused of them.
 
-The standard library alone: a copy of it goes along, and runs where nothing is installed yet.
+It imports nothing but the standard library: a copy of it goes along, and runs where nothing is installed yet.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from phasewise.records.errors import UserError
+
 MANIFEST = "manifest.json"
 FORMAT = 1
 # of one piece of an archive; many ways to send a file end at 16 MB
@@ -22,10 +24,6 @@ PIECE_BYTES = 15_000_000
 READ_BYTES = 1 << 20
 # of gzip: time on the box is dear
 LEVEL = 3
-
-
-class Refused(ValueError):
-    """What is wrong with a folder that came, in one sentence."""
 
 
 def hash_file(path: Path) -> str:
@@ -48,35 +46,37 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """What the manifest tells, once every file that it names is there as it names it.
 
     Raises:
-        Refused: there is none, or a file is missing, damaged, a link or outside.
+        UserError: there is none, or a file is missing, damaged, a link or outside.
     """
     path = folder / MANIFEST
     try:
         told: dict[str, Any] = json.loads(path.read_text())
         files = {entry["path"]: (entry["size"], entry["sha256"]) for entry in told["files"]}
         if told["format"] != FORMAT:
-            raise Refused(f"{path}: format {told['format']!r} is unknown; use the version of phasewise that packed it")
+            raise UserError(
+                f"{path}: format {told['format']!r} is unknown; use the version of phasewise that packed it"
+            )
     except OSError as error:
-        raise Refused(f"{path}: can't be read ({error.strerror}); name the folder that was packed") from error
+        raise UserError(f"{path}: can't be read ({error.strerror}); name the folder that was packed") from error
     except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise Refused(f"{path}: damaged, it is no manifest; carry the folder over again") from error
+        raise UserError(f"{path}: damaged, it is no manifest; carry the folder over again") from error
     for name, (size, sha256) in files.items():
         check_name(name, str(path))
         file = folder / name
         if file.is_symlink():
-            raise Refused(f"{file}: a link, and a file is wanted; carry the folder over again")
+            raise UserError(f"{file}: a link, and a file is wanted; carry the folder over again")
         if not file.is_file():
-            raise Refused(f"{file}: missing, the manifest names it; carry the folder over again")
+            raise UserError(f"{file}: missing, the manifest names it; carry the folder over again")
         if file.stat().st_size != size or hash_file(file) != sha256:
-            raise Refused(f"{file}: damaged, it is not what the manifest has a hash of; carry the folder over again")
+            raise UserError(f"{file}: damaged, it is not what the manifest has a hash of; carry the folder over again")
     return told
 
 
 def check_name(name: str, place: str) -> None:
-    """Raises Refused unless `name` stays below the folder that it is put in."""
+    """Raises UserError unless `name` stays below the folder that it is put in."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
-        raise Refused(f"{place}: names {name!r}, which climbs out of the folder; nothing was taken from it")
+        raise UserError(f"{place}: names {name!r}, which climbs out of the folder; nothing was taken from it")
 
 
 def write_archive(
@@ -130,7 +130,7 @@ def extract(archive: BinaryIO, place: str, into: Path, allowed: Sequence[str]) -
     """Write the plain files of a gzipped tar below `into`, and yield their names, which begin with one of `allowed`.
 
     Raises:
-        Refused: a member is a link, climbs out, or has no business there.
+        UserError: a member is a link, climbs out, or has no business there.
     """
     try:
         with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r:") as tar:
@@ -139,13 +139,13 @@ def extract(archive: BinaryIO, place: str, into: Path, allowed: Sequence[str]) -
                 if member.isdir():
                     continue
                 if not member.isfile():
-                    raise Refused(f"{place}: {member.name!r} is a link or a device; nothing was taken from it")
+                    raise UserError(f"{place}: {member.name!r} is a link or a device; nothing was taken from it")
                 if not member.name.startswith(tuple(allowed)):
-                    raise Refused(f"{place}: {member.name!r} has no business there; nothing was taken from it")
+                    raise UserError(f"{place}: {member.name!r} has no business there; nothing was taken from it")
                 tar.extract(member, into, filter="data")
                 yield member.name
             # a damaged header ends a tar without a word; a checksum stands behind it
             while stream.read(READ_BYTES):
                 pass
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise Refused(f"{place}: damaged, it is no whole archive ({error}); carry it over again") from error
+        raise UserError(f"{place}: damaged, it is no whole archive ({error}); carry it over again") from error

@@ -14,7 +14,7 @@ import msgspec
 from phasewise.carry.box import RETURNED
 from phasewise.carry.kept import renew_list
 from phasewise.carry.pack import call_git
-from phasewise.carry.parcel import Refused, extract, join_pieces, read_manifest
+from phasewise.carry.parcel import extract, join_pieces, read_manifest
 from phasewise.environment import short_name
 from phasewise.model.layout import Layout
 from phasewise.records.errors import UserError
@@ -60,11 +60,8 @@ def unpack(layout: Layout, folder: Path, *, replace: bool) -> Taken:
     (layout.root / ".phasewise").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=layout.root / ".phasewise", prefix="unpack-") as scratch:
         came = Layout(Path(scratch))
-        try:
-            told = read_manifest(folder)
-            names = _extract_all(folder, told["files"], came.root)
-        except Refused as error:
-            raise UserError(str(error)) from error
+        told = read_manifest(folder)
+        names = _extract_all(folder, told["files"], came.root)
         _check_commit(layout.root, str(told.get("commit")), folder)
         runs = _list_runs(came)
         if not runs:
@@ -74,22 +71,18 @@ def unpack(layout: Layout, folder: Path, *, replace: bool) -> Taken:
             if not replace:
                 _check_same(came, layout, workload, run)
         for workload, run in runs if replace else ():
-            for old in (
-                layout.run(workload, run),
-                *(one(workload, run, "") for one in (layout.captures, layout.exports)),
-            ):
-                shutil.rmtree(old, ignore_errors=True)
+            _make_place(came, layout, workload, run)
         for name in names:
             target = layout.root / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(came.root / name, target)
         for workload, run in runs:
-            renew_list(layout, workload, run, absent="keep")
+            renew_list(layout, workload, run, absent="forget" if replace else "keep")
     return Taken(runs=runs, files=len(names), left_out=tuple(told.get("left_out", ())))
 
 
 def _extract_all(folder: Path, files: Sequence[dict[str, str]], into: Path) -> list[str]:
-    """Write the files of all archives below `into`; raises Refused."""
+    """Write the files of all archives below `into`; raises UserError."""
     names: list[str] = []
     for archive, folders in RETURNED.items():
         pieces = sorted(folder / one["path"] for one in files if one["path"].startswith(f"{archive}."))
@@ -170,3 +163,13 @@ def _check_same(came: Layout, layout: Layout, workload: str, run: str) -> None:
                 f"{there.relative_to(layout.root)}: on record already, and another came; "
                 "give --replace to have the run that came in the place of the one on record"
             )
+
+
+def _make_place(came: Layout, layout: Layout, workload: str, run: str) -> None:
+    """Remove the records of the run, and what was captured or exported for others than those that came."""
+    for folder, record in ((layout.captures, "profile.json"), (layout.exports, "export.json")):
+        for of_variant in folder(workload, run, "").glob("*"):
+            old, new = (one.records(workload, run, of_variant.name) / record for one in (layout, came))
+            if not (old.is_file() and new.is_file() and old.read_bytes() == new.read_bytes()):
+                shutil.rmtree(of_variant)
+    shutil.rmtree(layout.run(workload, run), ignore_errors=True)
