@@ -14,6 +14,7 @@ import pytest
 from phasewise.carry import box
 from phasewise.carry.pack import write_starter
 from phasewise.carry.parcel import read_manifest, write_archive, write_manifest
+from phasewise.model import sources
 
 HERE = ".".join(map(str, sys.version_info[:2]))
 # in the place of `phasewise run`: leaves a record, then waits until it is told to stop
@@ -63,6 +64,13 @@ def test_the_time_is_kept_and_what_there_is_comes_back(tmp_path: Path, capfd: py
     records = tree / "profiles/records/sums/tiny-cpu"
     assert (records / "stopped.json").is_file()
     assert (records / "plan.json").read_text().endswith("--quiet rules -- one two")
+
+
+def test_packages_that_were_carried_over_are_no_sources_of_a_workload(tmp_path: Path) -> None:
+    folder = carry(tmp_path / "there", "")
+    _, environment = box.set_up(folder, read_manifest(folder))
+    site = Path(environment["PYTHONPATH"].split(os.pathsep)[2])
+    assert site.is_dir() and sources._is_installed(site / "msgspec" / "json.py")
 
 
 def test_what_the_run_ended_with_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -57,6 +57,17 @@ def test_what_came_lies_where_it_belongs(home: Layout, commit: str, tmp_path: Pa
     assert unpack(home, came, replace=False) == taken
 
 
+def test_what_was_planned_and_not_made_stays_out(home: Layout, commit: str, tmp_path: Path) -> None:
+    files = records_of()
+    planned = {"profiles/records/more/full-h100/plan.json": b"{}", "profiles/records/more/full-h100/a/plan.json": b"{}"}
+    # and a machine that was known there
+    planned["profiles/machines/h200.json"] = b"{}"
+    assert unpack(home, send(tmp_path / "out", {**files, **planned}, commit=commit), replace=False).runs == (
+        ("sums", "full-h100"),
+    )
+    assert contents(home).keys() == {"code.py", *files}
+
+
 def test_a_damaged_piece(home: Layout, commit: str, tmp_path: Path) -> None:
     came = send(tmp_path / "out", records_of(), commit=commit)
     piece = came / "records.tgz.00"

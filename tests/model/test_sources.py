@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -161,6 +162,15 @@ def test_a_file_that_is_gone_has_changed(work):
     stamped = find_closure("./work", "work.program", work.parent).stamp(["work/reference.py"])
     (work / "reference.py").unlink()
     assert list_changed(stamped) == ["work/reference.py"]
+
+
+def test_what_a_machine_starts_its_interpreters_with_is_no_source(work, monkeypatch):
+    (work.parent / "sitecustomize.py").write_text("x = 1")
+    module = ModuleType("sitecustomize")
+    module.__file__ = str(work.parent / "sitecustomize.py")
+    assert sources.name_loaded({"sitecustomize": module}) == []
+    # a record that lists one, from another machine, is as fresh as the rest of it
+    assert list_changed({"sitecustomize.py": "0", "usercustomize.py": "0", "work/gone.py": "0"}) == ["work/gone.py"]
 
 
 def test_loaded_modules_are_named_without_the_core_and_installed_packages(work):

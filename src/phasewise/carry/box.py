@@ -87,7 +87,8 @@ def set_up(folder: Path, told: dict[str, Any]) -> tuple[Path, dict[str, str]]:
         )
     base = Path(tempfile.gettempdir()) / "phasewise-box"
     digest = hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
-    site = make_once(base / f"site-{told['wheels'][:16]}", lambda part: install(folder, part))
+    # in a folder of that name packages are told from sources
+    site = make_once(base / told["wheels"][:16] / "site-packages", lambda part: install(folder, part))
     tree = make_once(base / f"tree-{digest[:16]}", lambda part: unpack(folder, told["archives"], part))
     path = [str(tree / "src"), str(tree / ".phasewise/src"), str(site), os.environ.get("PYTHONPATH", "")]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -72,6 +72,7 @@ def unpack(layout: Layout, folder: Path, *, replace: bool) -> Taken:
                 _check_same(came, layout, workload, run)
         for workload, run in runs if replace else ():
             _make_place(came, layout, workload, run)
+        names = [name for name in names if _is_of(name, runs)]
         for name in names:
             target = layout.root / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +104,10 @@ def _check_commit(root: Path, commit: str, folder: Path) -> None:
 
 
 def _list_runs(came: Layout) -> tuple[tuple[str, str], ...]:
-    """Workload and name of each run that came; raises UserError for a folder that is none."""
+    """Workload and name of each run of which more than its plans came; raises UserError for a folder that is none.
+
+    A box plans all that is configured, and makes what it is asked for.
+    """
     found = []
     for folder in sorted((came.root / "profiles/records").glob("*/*")):
         workload, run = folder.parent.name, folder.name
@@ -111,8 +115,17 @@ def _list_runs(came: Layout) -> tuple[tuple[str, str], ...]:
             raise UserError(
                 f"{folder.relative_to(came.root)}: came, and is no run with a plan; pack it up on the box again"
             )
-        found.append((workload, run))
+        if any(not path.name.endswith("plan.json") for path in folder.rglob("*.json")):
+            found.append((workload, run))
     return tuple(found)
+
+
+def _is_of(name: str, runs: Sequence[tuple[str, str]]) -> bool:
+    """Whether a file is of one of these runs, of their machines, or of none."""
+    parts = Path(name.removeprefix("profiles/")).parts
+    if parts[0] == "machines":
+        return parts[1].partition(".")[0] in {run.partition("-")[2] for _, run in runs}
+    return parts[0] in (".snakemake", "logs") or parts[1:3] in runs
 
 
 def _check_machine(came: Layout, layout: Layout, workload: str, run: str, runs: Sequence[tuple[str, str]]) -> None:

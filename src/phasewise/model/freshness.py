@@ -14,7 +14,7 @@ from phasewise.model.apart import call_apart
 from phasewise.model.discover import load_workload, make_importable, name_source
 from phasewise.model.layout import Layout
 from phasewise.model.parse import parse
-from phasewise.model.sources import add_named_files, find_file, follow_imports, hash_files, name_files
+from phasewise.model.sources import STARTUP, add_named_files, find_file, follow_imports, hash_files, name_files
 from phasewise.model.workload import Workload
 from phasewise.records.base import Scalar
 from phasewise.records.errors import PlanError, RecordError
@@ -206,7 +206,7 @@ def _join(parts: Iterable[Iterable[str] | None]) -> tuple[str, ...] | None:
 
 def list_changed(loaded: Mapping[str, str]) -> list[str]:
     """Files whose content is another now than when the record was made."""
-    return [name for name, now in hash_files(loaded).items() if now != loaded[name]]
+    return [name for name, now in hash_files(loaded.keys() - STARTUP).items() if now != loaded[name]]
 
 
 def digest_changed(closure: Closure, changed: Iterable[str]) -> str:

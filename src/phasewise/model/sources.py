@@ -23,6 +23,8 @@ DATA = (".npz", ".npy", ".safetensors", ".pt", ".json", ".jsonl", ".csv", ".txt"
 CORE, KIT = "phasewise", "phasewise/kit/"
 # of the statement that holds the plan, all that matters stands in the plan's own record
 PLANNED = "workload"
+# what a machine has its interpreters start with is no source of a workload
+STARTUP = ("sitecustomize.py", "usercustomize.py")
 # folders of outputs, of tests and of installed packages
 NO_SOURCES = ("profiles", "reports", "exports", "data", "logs", "tests", "__pycache__", "site-packages", "node_modules")
 
@@ -129,7 +131,7 @@ def name_module(module: ModuleType) -> str | None:
         called.startswith(f"{CORE}/") or _is_installed(Path(file))
     )
     # a module under another name than its file's, such as one that was loaded by path, can't be found again
-    return called if counts and find_file(called) is not None else None
+    return called if counts and called not in STARTUP and find_file(called) is not None else None
 
 
 def _is_installed(path: Path) -> bool:
