@@ -93,7 +93,17 @@ def test_a_folder_holds_what_is_in_the_commit(tmp_path: Path) -> None:
         f".phasewise/src/{name}" for name in ("phasewise/run.py", "phasewise/project/workflow/rules/measure.smk")
     } <= packages
     assert not list(folder.glob("wheels/*"))
+    # what somebody else put there stays, and is not packed
+    (folder / "out").mkdir()
+    (folder / "out/records.tgz.00").touch()
     pack(home, folder, "--lean")
+    assert (folder / "out/records.tgz.00").exists()
+    assert {one["path"] for one in read_manifest(folder)["files"]} == {
+        "run.sh",
+        "start.pyz",
+        "sources.tgz",
+        "packages.tgz",
+    }
     assert read_manifest(folder)["archives"] == ["sources.tgz", "packages.tgz"] and not (folder / "data.tgz").exists()
 
 

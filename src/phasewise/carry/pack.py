@@ -31,6 +31,8 @@ STARTER = (
     *(f"phasewise/records/{name}.py" for name in ("__init__", "errors")),
 )
 SOURCES, DATA = "sources.tgz", "data.tgz"
+# all that a packed folder holds beside its manifest
+PACKED = ("*.tgz", "run.sh", "start.pyz", "lib/*", "wheels/*")
 # a time for records of which none is older than another
 AGE = 1_000_000_000
 
@@ -74,14 +76,14 @@ def pack(
         archives.append(f"from.{number}.tgz")
         archive_records(layout, origin, folder / archives[-1])
     if libraries is not None:
-        shutil.copytree(libraries, folder / "lib")
+        shutil.copytree(libraries, folder / "lib", dirs_exist_ok=True)
     shutil.copy(HERE / "run.sh", folder)
     write_starter(folder / "start.pyz")
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = sorted(path for pattern in PACKED for path in folder.glob(pattern))
     write_manifest(folder, files, {"commit": commit, "python": python, "wheels": wishes, "archives": archives})
-    for path in sorted(folder.iterdir()):
-        size = sum(one.stat().st_size for one in ([path] if path.is_file() else path.iterdir()))
-        say(f"{path.name:<16} {size / 1e6:8.1f} MB")
+    for name in sorted({path.relative_to(folder).parts[0] for path in files}):
+        size = sum(path.stat().st_size for path in files if path.relative_to(folder).parts[0] == name)
+        say(f"{name:<16} {size / 1e6:8.1f} MB")
 
 
 def find_commit(root: Path, folder: Path) -> str:
@@ -109,7 +111,7 @@ def call_git(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def make_room(folder: Path, wishes: str) -> None:
-    """An empty folder, but for wheels of the same wishes; UserError where it holds what no `pack` has written."""
+    """A folder without what an earlier call has packed, but for wheels of the same wishes; UserError where it holds what no `pack` has written."""
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).is_file())):
         raise UserError(f"{folder}: is there and nothing that was packed; name another folder")
     try:
@@ -118,10 +120,8 @@ def make_room(folder: Path, wishes: str) -> None:
         kept = False
     # first of all: without it the folder is not whole
     (folder / MANIFEST).unlink(missing_ok=True)
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.is_dir() and not (kept and path.name == "wheels"):
-            shutil.rmtree(path)
-        elif path.is_file():
+    for pattern in PACKED:
+        for path in folder.glob(pattern) if not (kept and pattern == "wheels/*") else ():
             path.unlink()
     folder.mkdir(parents=True, exist_ok=True)
 

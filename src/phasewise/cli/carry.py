@@ -14,6 +14,7 @@ from phasewise.records.profile import Profile
 from phasewise.stages import ANALYSE
 
 FOLDER = click.Path(path_type=Path)
+PLACE = click.Path(path_type=Path, exists=True, file_okay=False)
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -36,7 +37,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 )
 @click.option(
     "--libraries",
-    type=FOLDER,
+    type=PLACE,
     help="A folder with libdw, libelf and libdebuginfod, if Nsight Systems lacks them there.",
 )
 @click.option("--lean", is_flag=True, help="Leave out prepared data and references, which the box makes anew.")
@@ -56,7 +57,8 @@ def pack(
 
     known = USUALLY_THERE if there is None else there.read_text()
     write_folder(
-        project_layout(), folder, python=python, there="\n".join((known, *left)), extra=extra, origins=origins, libraries=libraries, lean=lean, say=say,
+        project_layout(), folder, python=python, there="\n".join((known, *left)), extra=extra, origins=origins,
+        libraries=libraries, lean=lean, say=say,
     )  # fmt: skip
     say(f"on the box: OUT=out sh {folder.name}/run.sh SECONDS TARGET..., at home: phasewise unpack out")
 
