@@ -35,6 +35,8 @@ def inline(text: Inline) -> Markup:
         shown = Markup("<code>{}</code>").format(shown)
     if text.href:
         shown = Markup('<a href="{}">{}</a>').format(link(text.href), shown)
+    if text.file:
+        shown = Markup('<a href="{}">{}</a>').format(quote(clean(text.file)), shown)
     if text.strong:
         shown = Markup("<strong>{}</strong>").format(shown)
     return Markup('<span class="tone-{}">{}</span>').format(text.tone, shown) if text.tone else shown
@@ -69,6 +71,11 @@ def cell_class(table: Table, index: int) -> str:
     return "number" if table.columns[index].number else "text"
 
 
+def sort_key(cell: Inline) -> float | None:
+    """What a column is sorted by, where the text of the cell does not say it."""
+    return cell.value if isinstance(cell, Span) else None
+
+
 def _breakable(name: str) -> Markup:
     """A name that may be broken after the marks that join its words: kernel names are hundreds of characters long."""
     marked = escape(clean(name))
@@ -96,5 +103,5 @@ def _environment() -> Environment:
         "inline": inline, "link": link, "plain": plain, "data_uri": data_uri, "spec_json": spec_json, "clean": clean,
     }  # fmt: skip
     environment.filters.update(filters)
-    environment.globals["cell_class"] = cell_class
+    environment.globals.update(cell_class=cell_class, sort_key=sort_key)
     return environment

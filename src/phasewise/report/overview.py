@@ -7,17 +7,17 @@ from pathlib import Path
 
 from phasewise import store
 from phasewise.model.layout import Layout
-from phasewise.records.analyse import CAME_TRUE, DID_NOT, Analysis
+from phasewise.records.analyse import CAME_TRUE, DID_NOT, Analysis, CaseResult
 from phasewise.records.errors import RecordError
 from phasewise.records.plan import PlannedRisk, RunPlan
 from phasewise.report import claims
 from phasewise.report import format as show
-from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, beside, code, columns
 from phasewise.report.figures.ladder import draw_overview
 from phasewise.report.rows import row_of
-from phasewise.report.sections.answer import best_peer, count_targets, tell_ours
 from phasewise.report.sections.common import nothing
 from phasewise.report.sections.goals import find_result
+from phasewise.report.sections.questions import best_peer, count_targets, tell_ours
 from phasewise.report.trials import leave_out_trials
 
 
@@ -46,7 +46,7 @@ def make_overview(root: Path) -> Page:
         ]
         blocks.append(Paragraph(Span(_count(analyses), strong=True)))
         figure = draw_overview([(name, analysis.cases[0]) for name, analysis in analyses], "overview")
-        blocks += [figure] if figure is not None else []
+        blocks += beside(figure, _ends([(name, analysis.cases[0]) for name, analysis in analyses]))
         titles = columns(
             "Run",
             "What it is",
@@ -72,6 +72,25 @@ def make_overview(root: Path) -> Page:
     section = Section("runs", "Runs", tuple(blocks))
     return Page(
         "index", "All runs", "Workloads made fast one phase at a time, each step measured and validated.", (section,)
+    )
+
+
+def _ends(ends: list[tuple[str, CaseResult]]) -> Table:
+    """The chart in numbers."""
+    rows: list[tuple[Inline, ...]] = []
+    for name, case in ends:
+        ours = [one for one in case.ladder if one.kind in ("baseline", "phase")]
+        first = ours[0].time_s.estimate if ours and ours[0].kind == "baseline" else None
+        others = [one.time_s.estimate for one in case.ladder if one.kind == "peer"]
+        best = [one.time_s.estimate for one in case.ladder if one.kind == "best"]
+        times = (first, min(others, default=None), ours[-1].time_s.estimate if ours else None, min(best, default=None))
+        rows.append((name, code(case.case), *map(show.time, times)))
+    titles = columns("Workload", "Case", "#Your code", "#Strongest other way", "#Now", "#Best possible")
+    return Table(
+        "One step of the first case",
+        titles,
+        tuple(rows),
+        note="The first two by the ratios to the last that were measured side by side.",
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from phasewise.records.analyse import CaseResult, RiskResult, Row
-from phasewise.records.plan import Kind
+from phasewise.records.plan import Kind, PlannedPhase
 from phasewise.records.verdict import Reason
 from phasewise.report import format as show
 from phasewise.report import sentences
-from phasewise.report.blocks import Block, Inline, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.blocks import Block, Inline, Paragraph, Section, Span, Table, beside, code, columns
 from phasewise.report.figures.phases import draw_roadmap
 from phasewise.report.figures.theme import slug
+from phasewise.report.rows import row_of
 from phasewise.report.sections.common import (
     by_case,
     level_cell,
@@ -29,15 +30,34 @@ def render_roadmap(run: Run) -> Section:
     def draw(case: CaseResult) -> tuple[Block, ...]:
         here = tuple(phase for phase in run.plan.phases if not phase.cases or case.case in phase.cases)
         figure = draw_roadmap(case, here, f"roadmap-{slug(case.case)}")
-        return (figure,) if figure is not None else ()
+        return beside(figure, _expectations(case, here)) if figure is not None else ()
 
     blocks = by_case(run.results, "roadmap", draw)
     if not run.results:
-        planned = draw_roadmap(None, run.plan.phases, "roadmap")
-        blocks = (planned,) if planned else ()
-    if run.plan.phases and not run.results:
-        blocks += (_plan_table(run),)
+        table = _plan_table(run) if run.plan.phases else None
+        blocks = beside(draw_roadmap(None, run.plan.phases, "roadmap"), table)
     return Section("roadmap", "Roadmap", blocks or nothing("No phase has a gain to show yet."))
+
+
+def _expectations(case: CaseResult, phases: tuple[PlannedPhase, ...]) -> Table:
+    """The chart in numbers."""
+    rows = []
+    for phase in phases:
+        row = row_of(case, phase.variant)
+        if row is not None and row.verdict.reason is not Reason.CASE_NOT_CHOSEN:
+            documented = show.ratio_range(row.documented or phase.documented)
+            measured = show.ratio_interval(row.verdict.over_parent)
+            rows.append(
+                (
+                    code(phase.variant),
+                    documented,
+                    show.ratio_range(phase.expect),
+                    sentences.prediction(row.predicted),
+                    measured,
+                )
+            )
+    titles = columns("Phase", "#Documented", "#Expected", "#Predicted", "#Measured")
+    return Table(f"Gains over the parent in {case.case}", titles, tuple(rows))
 
 
 def _plan_table(run: Run) -> Table:
