@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 from phasewise.report.blocks import Inline, Page, Span, Table
 from phasewise.report.format import clean
 
-# characters that a data URI within double quotes may hold as they are
-SAFE_IN_URI = " !$()*+,-./:;=?@_~"
+# of a data URI within double quotes, the characters that must be written by their numbers
+IN_URI = {ord(mark): f"%{ord(mark):02X}" for mark in "%\"#&'<>[]^`{|}\\\n\r\t"}
 
 
 def render_html(page: Page, svgs: Mapping[str, str]) -> str:
@@ -57,7 +57,8 @@ def plain(text: Inline) -> str:
 
 def data_uri(svg: str) -> Markup:
     """The drawing as the source of an image: as an image it runs no script and loads nothing."""
-    return Markup("data:image/svg+xml,{}").format(Markup(quote(svg, safe=SAFE_IN_URI)))
+    shown = svg.encode("ascii", "xmlcharrefreplace").decode().translate(IN_URI)
+    return Markup("data:image/svg+xml,{}").format(Markup(shown))
 
 
 def spec_json(spec: Mapping[str, Any]) -> Markup:

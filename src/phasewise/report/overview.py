@@ -49,14 +49,14 @@ def make_overview(root: Path) -> Page:
         blocks += beside(figure, _ends([(name, analysis.cases[0]) for name, analysis in analyses]))
         titles = columns(
             "Run",
-            "What it is",
-            "Device",
             "#Speed-up",
+            "#Over the strongest alternative",
+            "Targets",
             "#Interval",
             "#Step time",
-            "#Over the strongest alternative",
             "#Of the best possible",
-            "Targets",
+            "Device",
+            "What it is",
         )
         blocks.append(Table("All runs, each at the end of its headline case's stack", titles, rows))
         blocks.append(
@@ -83,14 +83,15 @@ def _ends(ends: list[tuple[str, CaseResult]]) -> Table:
         first = ours[0].time_s.estimate if ours and ours[0].kind == "baseline" else None
         others = [one.time_s.estimate for one in case.ladder if one.kind == "peer"]
         best = [one.time_s.estimate for one in case.ladder if one.kind == "best"]
-        times = (first, min(others, default=None), ours[-1].time_s.estimate if ours else None, min(best, default=None))
-        rows.append((name, code(case.case), *map(show.time, times)))
-    titles = columns("Workload", "Case", "#Your code", "#Strongest other way", "#Now", "#Best possible")
+        now = ours[-1].time_s.estimate if ours else None
+        times = (now, min(others, default=None), first, min(best, default=None))
+        rows.append((name, *map(show.time, times), code(case.case)))
+    titles = columns("Workload", "#Now", "#Strongest other way", "#Your code", "#Best possible", "Case")
     return Table(
         "One step of the first case",
         titles,
         tuple(rows),
-        note="The first two by the ratios to the last that were measured side by side.",
+        note="Your code and the other way: the time now, times the ratio that was measured side by side.",
     )
 
 
@@ -147,14 +148,14 @@ def _row(root: Path, workload: str, run: str, plan: RunPlan | None, analysis: An
     peer = best_peer(case) if case else None
     return (
         Span(name, href=f"{workload}/{run}/index") if there else name,
-        plan.summary if plan else show.NOTHING,
-        plan.device if plan else run.partition("-")[2],
         show.ratio(speedup.estimate) if speedup else claims.speedup(None, case.stack_at_least if case else None),
-        show.only_bounds(speedup) + (claims.mark(case.stack_status, chained=case.stack_chained) if case else ""),
-        show.time_interval(row.time_s if row else None),
         (code(peer.name), f" {show.ratio_interval(peer.ratio)}{tell_ours(peer, case)}")
         if peer and case
         else "not measured",
-        show.percent(row.floor_fraction if row else None),
         count_targets(analysis.targets) if analysis and analysis.targets else show.NOTHING,
+        show.only_bounds(speedup) + (claims.mark(case.stack_status, chained=case.stack_chained) if case else ""),
+        show.time_interval(row.time_s if row else None),
+        show.percent(row.floor_fraction if row else None),
+        plan.device if plan else run.partition("-")[2],
+        plan.summary if plan else show.NOTHING,
     )

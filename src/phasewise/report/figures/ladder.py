@@ -68,4 +68,4 @@ def _axis(marks: Sequence[Mark]) -> theme.Spec:
 def tell_time(seconds: float) -> str:
     """A round time, as an axis says it."""
     scale, unit = show.unit_for(seconds, show.TIMES)
-    return f"{show.number(seconds / scale)} {unit}"
+    return f"{show.number(float(f'{seconds / scale:.6g}'))} {unit}"

@@ -190,4 +190,4 @@ def _powers(low: float, high: float) -> theme.Spec:
 
 def _tell_power(value: float) -> str:
     scale, prefix = show.unit_for(value, show.RATES)
-    return f"{show.number(value / scale)} {prefix}".rstrip()
+    return f"{show.number(float(f'{value / scale:.6g}'))} {prefix}".rstrip()

@@ -11,6 +11,7 @@ from phasewise.records.verdict import Level, Status
 from phasewise.report import claims
 from phasewise.report import format as show
 from phasewise.report.blocks import Definitions, Inline, Span, Tone, code
+from phasewise.report.sections.promises import TONES
 from phasewise.run import Run
 
 # of a list of targets by what became of them
@@ -18,6 +19,8 @@ COUNTED = (
     ("reached", (Level.STRETCH, Level.TARGET, Level.MINIMUM)), ("undecided", (Level.UNDECIDED,)), ("missed", (Level.MISSED,)),
     ("disowned", (Level.DISOWNED,)), ("without a value", (Level.NONE,)),
 )  # fmt: skip
+# what a gate compares with where nothing stands in for it
+REFERENCE = "reference"
 # a promise that something measured answers
 ANSWERED = (Kept.BEATEN, Kept.KEPT, Kept.UNDECIDED, Kept.BROKEN, Kept.DISOWNED)
 
@@ -26,9 +29,9 @@ def answer_questions(run: Run, case: CaseResult, row: Row | None, peer: PeerRow 
     """Is it faster, than what, is it right, was the promise kept, what next."""
     return Definitions(
         (
-            ("Is it faster?", _is_faster(case, row)),
+            ("Is it faster?", _is_faster(case, row, peer)),
             ("Faster than what?", _than_what(case, peer)),
-            ("Is it right?", _is_right(run[case.stack or ""].gate(case.case), row)),
+            ("Is it right?", _is_right(run[case.stack or ""].gate(case.case))),
             ("Was the promise kept?", _was_kept(run)),
             ("What next?", _what_next(run)),
         )
@@ -60,47 +63,39 @@ def _say(word: str, tone: Tone, *text: str | Span) -> Inline:
     return (Span(f"{word}: ", strong=True, tone=tone), *text)
 
 
-def _is_faster(case: CaseResult, row: Row | None) -> Inline:
+def _is_faster(case: CaseResult, row: Row | None, peer: PeerRow | None) -> Inline:
     if row is None or row.time_s is None:
-        return _say("Not measured", "warn", "case ", code(case.case), ": the end of its stack was not timed.")
-    takes = f" takes {show.time(row.time_s.estimate)} a step"
+        return _say("Not measured", "warn", "the end of the stack of ", code(case.case), " was not timed.")
+    takes = ("case ", code(case.case), f" takes {show.time(row.time_s.estimate)} a step")
     if case.stack_status is Status.BASELINE:
+        return _say("Not yet", "warn", *takes, " in your own code: no phase has taken its place.")
+    if case.stack_speedup is None and case.stack_at_least:
         return _say(
-            "Not yet", "warn", "case ", code(case.case), f"{takes} in your own code: no phase has taken its place."
+            "Yes", "good", *takes, f", at least {show.ratio(case.stack_at_least)} as fast as your code (the baseline)."
         )
     if case.stack_speedup is None:
-        if not case.stack_at_least:
-            return _say(
-                "Not measured", "warn", "case ", code(case.case), f"{takes}; no ratio to your code is on record."
-            )
-        least = f"{takes}, at least {show.ratio(case.stack_at_least)} as fast as your code (the baseline)."
-        return _say("Yes", "good", "case ", code(case.case), least)
+        slow = "; your code (the baseline) was not timed beside it"
+        if peer is not None and peer.verdict.status is Status.SLOWER:
+            return _say("Yes, than the strongest other way", "good", *takes, f"{slow}.")
+        return _say("Not measured", "warn", *takes, f"{slow}.")
     words: dict[Status | None, tuple[str, Tone]] = {Status.FASTER: ("Yes", "good"), Status.SLOWER: ("No", "bad")}
     how = "product of measured ratios" if case.stack_chained else "measured side by side"
-    told = f"{takes}, {show.ratio_interval(case.stack_speedup)} as fast as your code, the baseline ({how})."
-    claim = claims.no_claim(case)
-    return _say(
-        *words.get(case.stack_status, ("Not shown", "warn")),
-        "case ",
-        code(case.case),
-        told,
-        f" {claim}" if claim else "",
-    )
+    told = f", {show.ratio_interval(case.stack_speedup)} as fast as your code, the baseline ({how}). {claims.no_claim(case)}"
+    return _say(*words.get(case.stack_status, ("Not shown", "warn")), *takes, told.rstrip())
 
 
 def _than_what(case: CaseResult, peer: PeerRow | None) -> Inline:
+    own = case.stack_speedup is not None or bool(case.stack_at_least)
     if peer is None:
-        return "Than your own code only: no other way to the same result was measured."
-    ratio = show.ratio_interval(peer.ratio)
-    told = (
-        f"Than your own code, and {ratio} as fast as the strongest other way to the same result, ",
-        code(peer.name),
-        f"{tell_ours(peer, case)}",
-    )
+        return (
+            f"{'Than your own code only' if own else 'Than nothing yet'}: no other way to the same result was measured."
+        )
+    before = f"{'Than your own code, and ' if own else ''}{show.ratio_interval(peer.ratio)} as fast as "
+    told = (f"{before}the strongest other way to the same result, ", code(peer.name), tell_ours(peer, case))
     return (*told, ", which is no claim." if peer.verdict.status is Status.INCONCLUSIVE else ".")
 
 
-def _is_right(gate: CaseValidation | None, row: Row | None) -> Inline:
+def _is_right(gate: CaseValidation | None) -> Inline:
     """What the gate said of the end of the stack."""
     if gate is None:
         return _say("Not checked", "warn", "no validation of this program is on record.")
@@ -108,33 +103,33 @@ def _is_right(gate: CaseValidation | None, row: Row | None) -> Inline:
         return _say("No", "bad", f"the gate refused it. {show.clean(gate.message)}")
     if gate.outcome is not Outcome.PASS:
         return _say("Not checked", "warn", show.clean(gate.message) or "the gate was skipped.")
-    against = "the float64 reference" if gate.against == "reference" else show.clean(gate.against)
+    rest = () if gate.against == REFERENCE else (" on a sample, and of ", code(gate.against), " on the rest")
     worst = max((one.worst for one in gate.errors if one.worst is not None), default=None)
     error = f"; its largest error is {show.number(worst, 2)} of what is allowed" if worst is not None else ""
-    checks = [one.outcome for one in gate.guards] + [one.outcome for one in gate.checks]
-    passed = show.counted(checks.count(Outcome.PASS), "guard and check").replace(
-        "guard and checks", "guards and checks"
+    passed = (
+        [one for one in gate.guards if one.outcome is Outcome.PASS],
+        [one for one in gate.checks if one.outcome is Outcome.PASS],
     )
-    return _say("Yes", "good", f"it gives what {against} gives{error}, and passes {passed}.")
+    told = f"{error}; it passes {show.counted(len(passed[0]), 'guard')} and {show.counted(len(passed[1]), 'check')}."
+    return _say("Yes", "good", "it gives the results of the float64 reference", *rest, told)
 
 
 def _was_kept(run: Run) -> Inline:
     """Promises of the user's document, then the plan's own targets."""
     targets = run.analysis.targets if run.analysis else ()
     own = f" Of {show.counted(len(targets), 'target')} of the plan: {count_targets(targets)}." if targets else ""
-    counts = Counter(one.outcome for one in (run.analysis.promises if run.analysis else ()))
-    told = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in ANSWERED if counts[outcome])
-    if not told:
+    counts = Counter(one.outcome for one in (run.analysis.promises if run.analysis else ()) if one.outcome in ANSWERED)
+    if not counts:
         return f"No document promised anything that was measured.{own}"
-    text = f"of {sum(counts[outcome] for outcome in ANSWERED)} measured promises of your document, {told}.{own}"
-    kept = counts[Kept.BEATEN] + counts[Kept.KEPT]
-    if counts[Kept.BROKEN]:
-        return _say("Partly" if kept else "No", "warn" if kept else "bad", text)
-    return _say(
-        "Yes" if kept and not counts[Kept.UNDECIDED] else "Partly" if kept else "Undecided",
-        "good" if kept else "warn",
-        text,
-    )
+    kept, every = counts[Kept.BEATEN] + counts[Kept.KEPT], counts.total()
+    told = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in ANSWERED if counts[outcome])
+    if kept == every:
+        word, tone = "Yes", TONES[Kept.KEPT]
+    elif kept or counts[Kept.UNDECIDED]:
+        word, tone = f"Partly, {kept} of {every}", TONES[Kept.UNDECIDED]
+    else:
+        word, tone = "No", TONES[Kept.BROKEN]
+    return _say(word, tone, f"of the measured promises of your document, {told}.{own}")
 
 
 def _what_next(run: Run) -> Inline:

@@ -12,6 +12,8 @@ from phasewise.report.blocks import Block, Inline, Paragraph, Span, Table, besid
 from phasewise.report.figures.recordings import draw_memory, draw_sensors, draw_step, read_panels
 
 TORCH = "torch"
+# of blocks of one origin
+MOST_SIZES = 3
 
 
 def render_step(profile: CaseProfile, name: str) -> tuple[Block, ...]:
@@ -38,10 +40,10 @@ def render_memory(held: Memory, name: str) -> tuple[Block, ...]:
         ("Capacity of the device", held.capacity_bytes),
     )
     rows: list[tuple[Inline, ...]] = [(title, show.size(value)) for title, value in numbers if value is not None]
-    rows += [(code(title), show.size(value)) for title, value in held.largest]
+    rows += [(code(title), _sizes(sizes)) for title, sizes in _by_origin(held).items()]
     if not rows:
         return beside(draw_memory(held, name))
-    note = "Blocks of the same size and origin count once." if held.largest else ""
+    note = "The largest blocks; those of one size and origin count once." if held.largest else ""
     table = Table(
         "Memory of one step, and its largest blocks by what allocated them",
         columns("What", "#Bytes"),
@@ -49,6 +51,19 @@ def render_memory(held: Memory, name: str) -> tuple[Block, ...]:
         note=note,
     )
     return beside(draw_memory(held, name), table)
+
+
+def _by_origin(held: Memory) -> dict[str, list[int]]:
+    """Sizes of blocks by what allocated them; the origin of the largest first."""
+    found: dict[str, list[int]] = {}
+    for origin, size in held.largest:
+        found.setdefault(origin, []).append(size)
+    return found
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    more = f" and {len(sizes) - MOST_SIZES} smaller" if len(sizes) > MOST_SIZES else ""
+    return ", ".join(map(show.size, sizes[:MOST_SIZES])) + more
 
 
 def render_sensors(sensors: Sequence[Sensors], name: str) -> tuple[Block, ...]:

@@ -91,8 +91,8 @@ def _tables(run: Run, case: CaseResult) -> tuple[Block, ...]:
         Table(
             f"Phases of {case.case}: gains are speed-ups over the parent with 95 % intervals",
             columns(
-                "Phase", "Method", "#Documented", "#Predicted", "#Measured", "#Interval", "#Over the baseline", "#Step time",
-                "#Error", "#Energy an item", "#Memory", "Verdict", "Risk",
+                "Phase", "Verdict", "#Measured", "#Interval", "#Predicted", "#Documented", "#Over the baseline", "#Step time", "#Error",
+                "#Energy an item", "#Memory", "Risk", "Method",
             ),
             tuple(_row(run, case, row) for row in rows if row.phase not in apart),
             note=f"{note} Phases that are not for this case: {', '.join(apart)}." if apart else note,
@@ -155,18 +155,18 @@ def _row(run: Run, case: CaseResult, row: Row) -> tuple[Inline, ...]:
     mark = " ‡" if row.verdict.chained and over_baseline is not None else ""
     return (
         phase_link(run, row.variant),
-        method(run, row.variant, row.sets),
-        show.ratio_range(row.documented or (planned.documented if planned else None)),
-        sentences.prediction(row.predicted),
+        _verdict(row),
         show.ratio(over_parent.estimate if over_parent else None),
         show.only_bounds(over_parent),
+        sentences.prediction(row.predicted),
+        show.ratio_range(row.documented or (planned.documented if planned else None)),
         show.ratio_interval(over_baseline) + mark,
         show.time_interval(row.time_s),
         show.power_of_ten(row.max_error),
         show.with_unit(row.energy_j_per_item, "J"),
         show.size(row.peak_memory_bytes),
-        _verdict(row),
         risk_count(row.risks),
+        method(run, row.variant, row.sets),
     )
 
 
