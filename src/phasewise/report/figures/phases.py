@@ -24,6 +24,8 @@ DOCUMENTED, EXPECTED, PREDICTED, MEASURED = (
 PALETTE = {DOCUMENTED: theme.GREY, EXPECTED: theme.SKY, PREDICTED: theme.ORANGE, MEASURED: theme.BLUE}
 # a guess that goes further than so many times beyond all that was measured is cut off there
 BEYOND = 10.0
+# the basis of what an author expected
+AUTHOR = "author"
 
 
 def draw_roadmap(case: CaseResult | None, phases: tuple[PlannedPhase, ...], name: str) -> Figure | None:
@@ -53,8 +55,12 @@ def draw_roadmap(case: CaseResult | None, phases: tuple[PlannedPhase, ...], name
 
 
 def draw_predictions(scores: tuple[Score, ...], name: str) -> Figure | None:
-    """Each predicted interval above what was measured."""
-    made = [score for score in scores if score.inside is not None and score.measured is not None]
+    """Each interval that a rule predicted above what was measured; an author's expectation is no prediction."""
+    made = [
+        score
+        for score in scores
+        if score.inside is not None and score.measured is not None and score.prediction.basis != AUTHOR
+    ]
     lanes = []
     for score in made:
         marks = (
@@ -78,7 +84,7 @@ def _finish(lanes: Sequence[Lane], name: str, caption: str, told: str) -> Figure
     low = max(min(mark.low for mark in marks), min(mark.low for mark in sure) / BEYOND)
     high = min(max(mark.high for mark in marks), max(mark.high for mark in sure) * BEYOND)
     low, high = min(low, 1.0) / 1.15, max(high, 1.0) * 1.15
-    ticks = theme.log_ticks(low, high, lambda ratio: f"{show.number(ratio)}×")
+    ticks = theme.log_ticks(low, high, lambda ratio: f"{ratio:g}×")
     across = theme.quantity("low", type="log", domain=[low, high], axis=ticks)
     # what goes beyond ends at the edge; marks are not clipped by the drawing, whose clips are numbered anew in each process
     shown = [

@@ -28,6 +28,8 @@ from phasewise.report.sections.common import case_words, flag, nothing, outcome_
 from phasewise.run import Run
 
 MOST_ERRORS = 12
+# that a reader sees without unfolding them
+MOST_PASSES = 3
 
 
 def render_validation(run: Run) -> Section:
@@ -133,7 +135,9 @@ def _checks(run: Run, case: str, found: list[tuple[str, CaseValidation]]) -> tup
     for name in names:
         results = [(variant, check) for variant, one in found for check in one.checks if check.check == name]
         rows = tuple((phase_link(run, variant), *check_line(check)) for variant, check in results)
-        table = Table(f"Check {show.clean(name)} in {case}", columns("Variant", "Outcome", "Numbers", "Message"), rows)
+        held = len(results) > MOST_PASSES and all(check.outcome is Outcome.PASS for _, check in results)
+        title = f"Check {show.clean(name)} in {case}{': all pass' if held else ''}"
+        table = Table(title, columns("Variant", "Outcome", "Numbers", "Message"), rows, folded=held)
         told = beside(_one_chart(run, case, results), table)
         blocks.append(Group(f"check-{slug(case)}-{slug(name)}", ("Check ", code(name)), told))
     return tuple(blocks)
