@@ -118,7 +118,7 @@ def test_a_prediction_is_drawn_only_where_one_was_made(pages: tuple[Page, ...]) 
         if not figure.name.startswith("roadmap-"):
             continue
         (table,) = tables
-        made = {plain(row[0]) for row in table.rows if plain(row[3]) != show.NOTHING}
+        made = {plain(row[0]) for row in table.rows if plain(row[2]) != show.NOTHING}
         drawn = {row["name"] for row in rows_of(figure) if row.get("kind") == "predicted from the profile"}
         assert drawn == made
 

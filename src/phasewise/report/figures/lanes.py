@@ -91,19 +91,6 @@ def write_names(names: Sequence[Mapping[str, Any]], down: Spec) -> list[Spec]:
     """Each name at the left end of its line, and its number at the right."""
     data = theme.rows(names)
     told = theme.rows([one for one in names if one["told"]])
-    y = {**down, "field": "y"}
-    left = {"type": "text", "align": "left", "limit": 290}
-    right = {"type": "text", "align": "right", "limit": 170, "fontWeight": "bold"}
-    texts: list[Spec] = [
-        {
-            "data": data,
-            "mark": left,
-            "encoding": {"x": {"value": 0}, "y": y, "text": {"field": "name", "type": "nominal"}},
-        },
-        {
-            "data": told,
-            "mark": right,
-            "encoding": {"x": {"value": "width"}, "y": y, "text": {"field": "told", "type": "nominal"}},
-        },
-    ]
-    return texts if told["values"] else texts[:1]
+    left = theme.write(data, {"value": 0}, down, "name", align="left", limit=290)
+    right = theme.write(told, {"value": "width"}, down, "told", align="right", limit=170, fontWeight="bold")
+    return [*left, *right] if told["values"] else left

@@ -165,14 +165,7 @@ def draw_roofline(case: CaseResult, work: CaseWork | None, peaks: Peaks | None, 
     for side, align, dx in (("right", "left", 9), ("left", "right", -9)):
         mine = [one for one in texts if one["side"] == side]
         if mine:
-            mark = {"type": "text", "align": align, "dx": dx, "fontSize": 12, "limit": 170}
-            layers.append(
-                {
-                    "data": theme.rows(mine),
-                    "mark": mark,
-                    "encoding": {"x": x, "y": y, "text": {"field": "name", "type": "nominal"}},
-                }
-            )
+            layers += theme.write(theme.rows(mine), x, y, "name", align=align, dx=dx, fontSize=12, limit=170)
     told = ", ".join(f"{row.variant} {show.percent(row.floor_fraction)} of the best possible" for row in timed)
     return theme.finish(
         {"layer": layers},

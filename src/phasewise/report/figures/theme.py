@@ -84,6 +84,14 @@ def log_ticks(low: float, high: float, tell: Callable[[float], str]) -> dict[str
     return {"values": values[-2 * MOST_TICKS :], "labelExpr": f"{told} : ''", "labelOverlap": True}
 
 
+def write(data: Spec, x: Spec, y: Spec, field: str, **mark: Any) -> list[Spec]:
+    """Texts with a white edge, so that lines beneath leave them readable."""
+    text = {"type": "text", **mark}
+    encoding = {"x": x, "y": y, "text": {"field": field, "type": "nominal"}}
+    edge = {**text, "stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
+    return [{"data": data, "mark": one, "encoding": encoding} for one in (edge, text)]
+
+
 def thin(values: Sequence[Any], most: int = MOST_POINTS) -> Sequence[Any]:
     """Every n-th value and the last one, so that a long recording stays a small file."""
     if len(values) <= most:

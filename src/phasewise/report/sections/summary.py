@@ -45,18 +45,16 @@ def _expectations(case: CaseResult, phases: tuple[PlannedPhase, ...]) -> Table:
     for phase in phases:
         row = row_of(case, phase.variant)
         if row is not None and row.verdict.reason is not Reason.CASE_NOT_CHOSEN:
-            documented = show.ratio_range(row.documented or phase.documented)
-            measured = show.ratio_interval(row.verdict.over_parent)
             rows.append(
                 (
                     code(phase.variant),
-                    documented,
-                    show.ratio_range(phase.expect),
+                    show.ratio_interval(row.verdict.over_parent),
                     sentences.prediction(row.predicted),
-                    measured,
+                    show.ratio_range(phase.expect),
+                    show.ratio_range(row.documented or phase.documented),
                 )
             )
-    titles = columns("Phase", "#Documented", "#Expected", "#Predicted", "#Measured")
+    titles = columns("Phase", "#Measured", "#Predicted", "#Expected", "#Documented")
     return Table(f"Gains over the parent in {case.case}", titles, tuple(rows))
 
 
