@@ -92,7 +92,9 @@ def draw_sensors(panels: Sequence[Panel], name: str) -> Figure | None:
 
 
 def _share(value: float, ends: tuple[float, float]) -> float:
-    return (value - ends[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 0.5
+    """How high between the ends; in the middle where they read the same."""
+    low, high = ends
+    return 0.5 if show.number(low) == show.number(high) else (value - low) / (high - low)
 
 
 def draw_memory(memory: Memory, name: str) -> Figure | None:

@@ -19,7 +19,15 @@ def render_peers(run: Run) -> Section:
 
 def _table(run: Run, case: CaseResult) -> Table:
     titles = columns(
-        "Peer", "#Its time over ours", "Same output", "The peer is", "#Step time", "Gate", "Against", "Version", "Remarks"
+        "Peer",
+        "#Its time over ours",
+        "Same output",
+        "The peer is",
+        "#Step time",
+        "Gate",
+        "Against",
+        "Version",
+        "Remarks",
     )
     rows = tuple(
         (
