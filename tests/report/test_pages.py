@@ -420,3 +420,18 @@ def test_kernels_can_be_sorted_and_two_variants_of_many_chosen(documents: dict[s
     assert {"sortable", "paired"} <= kinds
     values = [float(one["data-value"]) for one in reader.all("td") if one.get("data-value")]
     assert len(values) > 20 and max(values) > 1.0
+
+
+QUANTITY = re.compile(r"(?<![\w.])\d[\d.\u202f]*[\u00a0 ]?(?:×|%|[nµm]?s|[kMGT]?B|W|J|MHz|°C|FLOP/s)(?![\w/])")
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["records without numbers", "no records"])
+def test_no_number_is_told_without_a_record(bare: bool) -> None:
+    records = Run(WORKLOAD, RUN) if bare else stripped(make_records())
+    guesses = tuple(msgspec.structs.replace(one, documented=None, expect=None) for one in records.plan.phases)
+    for page in make_pages(records if bare else change(records, msgspec.structs.replace(records.plan, phases=guesses))):
+        # the level of all intervals is ours
+        told = QUANTITY.findall(render_markdown(page).replace("with 95 % intervals", ""))
+        assert not told, page.name
+        assert not [one.name for section in page.sections for one in figures_of(section.blocks)]
+    assert len(QUANTITY.findall(page_of(make_records(), "index"))) > 20
