@@ -76,7 +76,12 @@ def _is_faster(case: CaseResult, row: Row | None, peer: PeerRow | None) -> Inlin
     if case.stack_speedup is None:
         slow = "; your code (the baseline) was not timed beside it"
         if peer is not None and peer.verdict.status is Status.SLOWER:
-            return _say("Yes, than the strongest other way", "good", *takes, f"{slow}.")
+            earlier = (
+                ""
+                if peer.variant == case.stack
+                else f". Held against the other way was an earlier program, {show.clean(peer.variant)}"
+            )
+            return _say("Yes, than the strongest other way", "good", *takes, f"{slow}{earlier}.")
         return _say("Not measured", "warn", *takes, f"{slow}.")
     words: dict[Status | None, tuple[str, Tone]] = {Status.FASTER: ("Yes", "good"), Status.SLOWER: ("No", "bad")}
     how = "product of measured ratios" if case.stack_chained else "measured side by side"
