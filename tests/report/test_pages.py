@@ -365,7 +365,7 @@ def test_a_peer_that_only_an_earlier_program_was_held_against_is_told_with_it() 
     assert "held against" not in before and "; held against 02-fused-message." in after
     untimed = tuple(msgspec.structs.replace(case, stack_speedup=None, stack_at_least=None) for case in cases)
     text = seen(page_of(change(records, msgspec.structs.replace(records.analysis, cases=untimed)), "index"))
-    assert "Yes, than the strongest other way: " in text
+    assert "Yes, than the strongest other way:" in text
     assert "your code (the baseline) was not timed beside it" in text
     assert "Held against the other way was an earlier program, 02-fused-message." in text
 
