@@ -6,6 +6,7 @@ import math
 
 import msgspec
 
+from phasewise.analyse.ladder import build_ladder
 from phasewise.records.analyse import (
     Analysis,
     CaseAnalysis,
@@ -138,8 +139,9 @@ def make_case(case: str) -> CaseResult:
             validation_message="one solve of the same size, not the same problem",
         ),
     )  # fmt: skip
+    beside = tuple(msgspec.structs.replace(peer, variant="05-cuda-graph") for peer in peers)
     return CaseResult(
-        case=case, items=4096.0, item="molecules", floor_s=0.6e-3, floor_kind="memory", rows=rows, stack=STACK,
+        ladder=build_ladder(rows, beside, "05-cuda-graph", 0.6e-3), case=case, items=4096.0, item="molecules", floor_s=0.6e-3, floor_kind="memory", rows=rows, stack=STACK,
         stack_speedup=around(9.47), stack_chained=True, stack_level=Level.TARGET, stack_status=Status.FASTER, stack_reason=Reason.INTERVAL_CLEARS_FLOOR,
         control=Control(variant=STACK, ratio=around(1.0004, 0.002), floor=0.006, covers_zero=True, status="SAME"),
         baseline_control=Control(variant="00-baseline", ratio=around(1.011, 0.004), floor=0.015, covers_zero=False, status="FASTER"),

@@ -23,6 +23,7 @@ from phasewise.records.profile import (
     Profile,
     Region,
     SecondOpinion,
+    Stretch,
     SystemTimeline,
 )
 from phasewise.records.validate import (
@@ -170,6 +171,10 @@ def _profile(variant: str, wall_s: float, case: str) -> CaseProfile:
     )
     return CaseProfile(
         case=case, steps=20, breakdown=Breakdown(wall_s=wall_s, **{name: share * wall_s for name, share in shares.items()}),
+        stretches=(
+            Stretch(part="kernels", kernel=KERNEL, start_s=0.0, seconds=wall_s * 0.2), Stretch(part="kernels", start_s=wall_s * 0.2, seconds=wall_s * 0.14),
+            Stretch(part="launch gaps", start_s=wall_s * 0.34, seconds=wall_s * 0.41), Stretch(part="host", start_s=wall_s * 0.75, seconds=wall_s * 0.25),
+        ),
         regions=(
             Region(name="message", calls_per_step=3, seconds=wall_s * 0.52, share=0.52, bound=2.08),
             Region(name="update", calls_per_step=3, seconds=wall_s * 0.21, share=0.21, bound=1.27),

@@ -30,7 +30,7 @@ VOCABULARY = {
     ("CaseWork", "dtype"), ("PlannedPhase", "must"), ("PlannedTarget", "better"),
 }  # fmt: skip
 # shown without namespaces and arguments
-KERNELS = {("Kernel", "name"), ("Counters", "kernel")}
+KERNELS = {("Kernel", "name"), ("Counters", "kernel"), ("Stretch", "kernel")}
 # never shown: digests, what a page's address says already, and what another field says better
 HIDDEN = {
     ("Export", "plan"), ("Profile", "plan"), ("Validation", "plan"), ("VariantPlan", "sources"), ("Prediction", "made_from"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from phasewise.analyse.compare import Estimates, Key, to_interval
 from phasewise.analyse.diagnose import PROFILED_AT
+from phasewise.model.sensing import settle
 from phasewise.records.base import Interval, Seconds
 from phasewise.records.measure import Arm, Window
 from phasewise.records.profile import CaseProfile
@@ -36,10 +37,10 @@ def energy_per_item(arm: Arm | None) -> Interval | None:
 
 
 def utilisation(profile: CaseProfile | None) -> Interval | None:
-    """Share of the time for which the device was busy: by NVML's readings, by Nsight Systems, else by the trace."""
+    """Share of the time for which the device was busy: by NVML's readings after the start-up, by Nsight Systems, else by the trace."""
     if profile is None:
         return None
-    readings = [r.utilisation_percent / 100 for r in profile.sensors if r.utilisation_percent is not None]
+    readings = [r.utilisation_percent / 100 for r in settle(profile.sensors) if r.utilisation_percent is not None]
     if readings:
         return mean_interval(readings)
     timeline, breakdown = profile.timeline, profile.breakdown

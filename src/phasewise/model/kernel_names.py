@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 LONGEST = 96
@@ -11,6 +12,7 @@ _OPERATOR = re.compile(r"(?:::)?\boperator\b(?: const)?")
 _NAMESPACES = re.compile(r"\b(?:\w+::)+(?=\w)")
 
 
+@functools.lru_cache(maxsize=4096)
 def shorten_kernel(name: str) -> str:
     """The name without return type, namespaces and arguments, in 96 characters at most; of longer ones the middle is left out.
 

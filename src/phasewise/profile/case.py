@@ -39,6 +39,7 @@ from phasewise.profile.probes import run_probes
 from phasewise.profile.rework import Rework, price_rework
 from phasewise.profile.scrub import pack_trace, scrub_trace
 from phasewise.profile.shape import choose_shape
+from phasewise.profile.stretches import draw_out
 from phasewise.profile.timeline import Frame, choose_frame, find_regions, frame_steps, summarise
 from phasewise.profile.tools import relative
 from phasewise.profile.trace import KERNEL, Trace, decode_trace, parse_trace
@@ -137,7 +138,7 @@ def read_profile(case: str, captured: ReadTrace, extra: dict[str, float] | None 
         count = count_events(trace, frames, extra)
         return CaseProfile(
             case=case, steps=len(frames), breakdown=summarise(choose_frame(frames)) if frames else None,
-            regions=find_regions(trace, frames), kernels=tabulate_kernels(trace, frames),
+            stretches=draw_out(choose_frame(frames)) if frames else (), regions=find_regions(trace, frames), kernels=tabulate_kernels(trace, frames),
             operators=tabulate_operators(trace, [frame.step for frame in frames]), count=count,
             graph_replay=count.graph_launches > 0, attributed_by="none" if hidden else "trace", overhead=captured.overhead,
             second_opinion=ask_second_opinion(captured.plain, trace, frames),

@@ -55,6 +55,16 @@ class Kernel(Record, frozen=True, kw_only=True):
     occupancy: float | None = None
 
 
+class Stretch(Record, frozen=True, kw_only=True):
+    """A part of the step that was drawn out, from its start on; parts are those of `Breakdown`, in words."""
+
+    part: str
+    start_s: Seconds
+    seconds: Seconds
+    # the kernel that ran, of those that hold most; "" for others, and for other parts
+    kernel: str = ""
+
+
 class Operator(Record, frozen=True, kw_only=True):
     """One operator on the host, per step."""
 
@@ -178,6 +188,8 @@ class CaseProfile(Record, frozen=True, kw_only=True):
     case: str
     steps: int = 0
     breakdown: Breakdown | None = None
+    # the step of the breakdown from start to end; empty in records that were made before it was kept
+    stretches: tuple[Stretch, ...] = ()
     regions: tuple[Region, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     operators: tuple[Operator, ...] = ()

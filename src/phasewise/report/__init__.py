@@ -11,7 +11,7 @@ from phasewise.report.readme import make_table, renew_table
 __all__ = ["make_table", "render_index", "render_run", "renew_table"]
 
 # module -> distribution
-CHART_PACKAGES = {"altair": "altair", "vl_convert": "vl-convert-python"}
+CHART_PACKAGES = {"vl_convert": "vl-convert-python"}
 
 
 def render_run(root: Path, workload: str, run: str) -> None:

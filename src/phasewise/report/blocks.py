@@ -17,6 +17,10 @@ class Span:
     strong: bool = False
     href: str = ""
     tone: Tone = ""
+    # by which a column is sorted, where its text does not say it
+    value: float | None = None
+    # a file that a checkout may hold, relative to the page's folder; linked where it is read from a disk
+    file: str = ""
 
 
 # text in one line: the renderers escape every part of it
@@ -103,6 +107,10 @@ class Table:
     folded: bool = False
     # the first column names the row
     row_titles: bool = True
+    # readers may sort it by a column
+    sortable: bool = False
+    # readers choose which two of the columns after the first they see
+    paired: bool = False
     kind: str = field(default="table", init=False)
 
 
@@ -139,7 +147,15 @@ class Group:
     kind: str = field(default="group", init=False)
 
 
-Block = Paragraph | Lead | Tiles | Alarms | Bullets | Code | Table | Figure | Definitions | Group
+@dataclass(frozen=True)
+class Beside:
+    """Blocks that stand side by side where there is room: a chart and the table of its numbers."""
+
+    blocks: tuple[Block, ...]
+    kind: str = field(default="beside", init=False)
+
+
+Block = Paragraph | Lead | Tiles | Alarms | Bullets | Code | Table | Figure | Definitions | Group | Beside
 
 
 @dataclass(frozen=True)
@@ -184,9 +200,20 @@ def figures_of(blocks: tuple[Block, ...]) -> tuple[Figure, ...]:
     for block in blocks:
         if isinstance(block, Figure):
             found.append(block)
-        elif isinstance(block, Group):
+        elif isinstance(block, Group | Beside):
             found.extend(figures_of(block.blocks))
     return tuple(found)
+
+
+def beside(*blocks: Block | None) -> tuple[Block, ...]:
+    """Those that are there, side by side."""
+    found = tuple(block for block in blocks if block is not None)
+    return (Beside(found),) if len(found) > 1 else found
+
+
+def numeral(text: str, value: float | None) -> Span:
+    """A number as it is told, in a column that can be sorted."""
+    return Span(text, value=value)
 
 
 def code(text: str) -> Span:

@@ -9,7 +9,8 @@ from typing import Any
 
 import vl_convert
 
-from phasewise.report.figures.theme import VEGA_LITE
+# the newest that it can draw
+VEGA_LITE = vl_convert.get_vegalite_versions()[-1]
 
 
 def draw_svg(spec: dict[str, Any], drawn: str = "") -> str:
@@ -33,13 +34,17 @@ def _digest(spec: dict[str, Any]) -> str:
 
 
 def script_stamp() -> str:
-    """First line of the shared script: which versions it was bundled from."""
-    return f"/* Vega {vl_convert.get_vega_version()}, Vega-Lite {VEGA_LITE}, Vega-Embed {vl_convert.get_vega_embed_version()} */\n"
+    """First line of the shared script: what it was bundled from."""
+    embed, ours = vl_convert.get_vega_embed_version(), hashlib.sha256(_start().encode()).hexdigest()[:16]
+    return f"/* Vega {vl_convert.get_vega_version()}, Vega-Lite {VEGA_LITE}, Vega-Embed {embed}, start {ours} */\n"
 
 
 def bundle_script() -> str:
     """Vega, Vega-Lite, Vega-Embed and our few lines, in one file that works from a disk."""
-    start = resources.files("phasewise.report").joinpath("templates/vega_start.js").read_text(encoding="utf-8")
-    bundle = vl_convert.javascript_bundle(start, vl_version=VEGA_LITE)
+    bundle = vl_convert.javascript_bundle(_start(), vl_version=VEGA_LITE)
     # names of the bundle stay its own
     return f"{script_stamp()}(function () {{\n{bundle}\n}})();\n"
+
+
+def _start() -> str:
+    return resources.files("phasewise.report").joinpath("templates/start.js").read_text(encoding="utf-8")

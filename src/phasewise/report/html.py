@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 from phasewise.report.blocks import Inline, Page, Span, Table
 from phasewise.report.format import clean
 
-# characters that a data URI within double quotes may hold as they are
-SAFE_IN_URI = " !$()*+,-./:;=?@_~"
+# of a data URI within double quotes, the characters that must be written by their numbers
+IN_URI = {ord(mark): f"%{ord(mark):02X}" for mark in "%\"#&'<>[]^`{|}\\\n\r\t"}
 
 
 def render_html(page: Page, svgs: Mapping[str, str]) -> str:
@@ -35,6 +35,8 @@ def inline(text: Inline) -> Markup:
         shown = Markup("<code>{}</code>").format(shown)
     if text.href:
         shown = Markup('<a href="{}">{}</a>').format(link(text.href), shown)
+    if text.file:
+        shown = Markup('<a href="{}">{}</a>').format(quote(clean(text.file)), shown)
     if text.strong:
         shown = Markup("<strong>{}</strong>").format(shown)
     return Markup('<span class="tone-{}">{}</span>').format(text.tone, shown) if text.tone else shown
@@ -55,7 +57,8 @@ def plain(text: Inline) -> str:
 
 def data_uri(svg: str) -> Markup:
     """The drawing as the source of an image: as an image it runs no script and loads nothing."""
-    return Markup("data:image/svg+xml,{}").format(Markup(quote(svg, safe=SAFE_IN_URI)))
+    shown = svg.encode("ascii", "xmlcharrefreplace").decode().translate(IN_URI)
+    return Markup("data:image/svg+xml,{}").format(Markup(shown))
 
 
 def spec_json(spec: Mapping[str, Any]) -> Markup:
@@ -67,6 +70,11 @@ def spec_json(spec: Mapping[str, Any]) -> Markup:
 def cell_class(table: Table, index: int) -> str:
     """How a column is set."""
     return "number" if table.columns[index].number else "text"
+
+
+def sort_key(cell: Inline) -> float | None:
+    """What a column is sorted by, where the text of the cell does not say it."""
+    return cell.value if isinstance(cell, Span) else None
 
 
 def _breakable(name: str) -> Markup:
@@ -96,5 +104,5 @@ def _environment() -> Environment:
         "inline": inline, "link": link, "plain": plain, "data_uri": data_uri, "spec_json": spec_json, "clean": clean,
     }  # fmt: skip
     environment.filters.update(filters)
-    environment.globals["cell_class"] = cell_class
+    environment.globals.update(cell_class=cell_class, sort_key=sort_key)
     return environment

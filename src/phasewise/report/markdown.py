@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from phasewise.report.blocks import (
     Alarms,
+    Beside,
     Block,
     Bullets,
     Code,
@@ -120,6 +121,8 @@ def _block(block: Block, level: int) -> list[str]:
             return _table(block)
         case Figure():
             return _figure(block)
+        case Beside():
+            return _blocks(block.blocks, level)
         case Group():
             heading = f"{'#' * min(level, 6)} {inline(block.title)}"
             return [f'<a id="{block.id}"></a>', "", heading, "", *_blocks(block.blocks, level + 1)]

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from phasewise import store
 from phasewise.model.layout import Layout
-from phasewise.records.analyse import CAME_TRUE, DID_NOT, Analysis
+from phasewise.records.analyse import CAME_TRUE, DID_NOT, Analysis, CaseResult
 from phasewise.records.errors import RecordError
 from phasewise.records.plan import PlannedRisk, RunPlan
 from phasewise.report import claims
 from phasewise.report import format as show
-from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.blocks import Block, Inline, Page, Paragraph, Section, Span, Table, beside, code, columns
 from phasewise.report.figures.ladder import draw_overview
 from phasewise.report.rows import row_of
-from phasewise.report.sections.answer import best_peer, count_targets, tell_ours
 from phasewise.report.sections.common import nothing
 from phasewise.report.sections.goals import find_result
+from phasewise.report.sections.questions import best_peer, count_targets, tell_ours
 from phasewise.report.trials import leave_out_trials
 
 
@@ -46,17 +46,17 @@ def make_overview(root: Path) -> Page:
         ]
         blocks.append(Paragraph(Span(_count(analyses), strong=True)))
         figure = draw_overview([(name, analysis.cases[0]) for name, analysis in analyses], "overview")
-        blocks += [figure] if figure is not None else []
+        blocks += beside(figure, _ends([(name, analysis.cases[0]) for name, analysis in analyses]))
         titles = columns(
             "Run",
-            "What it is",
-            "Device",
             "#Speed-up",
+            "#Over the strongest alternative",
+            "Targets",
             "#Interval",
             "#Step time",
-            "#Over the strongest alternative",
             "#Of the best possible",
-            "Targets",
+            "Device",
+            "What it is",
         )
         blocks.append(Table("All runs, each at the end of its headline case's stack", titles, rows))
         blocks.append(
@@ -72,6 +72,26 @@ def make_overview(root: Path) -> Page:
     section = Section("runs", "Runs", tuple(blocks))
     return Page(
         "index", "All runs", "Workloads made fast one phase at a time, each step measured and validated.", (section,)
+    )
+
+
+def _ends(ends: list[tuple[str, CaseResult]]) -> Table:
+    """The chart in numbers."""
+    rows: list[tuple[Inline, ...]] = []
+    for name, case in ends:
+        ours = [one for one in case.ladder if one.kind in ("baseline", "phase")]
+        first = ours[0].time_s.estimate if ours and ours[0].kind == "baseline" else None
+        others = [one.time_s.estimate for one in case.ladder if one.kind == "peer"]
+        best = [one.time_s.estimate for one in case.ladder if one.kind == "best"]
+        now = ours[-1].time_s.estimate if ours else None
+        times = (now, min(others, default=None), first, min(best, default=None))
+        rows.append((name, *map(show.time, times), code(case.case)))
+    titles = columns("Workload", "#Now", "#Strongest other way", "#Your code", "#Best possible", "Case")
+    return Table(
+        "One step of the first case",
+        titles,
+        tuple(rows),
+        note="Your code and the other way: the time now, times the ratio that was measured side by side.",
     )
 
 
@@ -128,14 +148,14 @@ def _row(root: Path, workload: str, run: str, plan: RunPlan | None, analysis: An
     peer = best_peer(case) if case else None
     return (
         Span(name, href=f"{workload}/{run}/index") if there else name,
-        plan.summary if plan else show.NOTHING,
-        plan.device if plan else run.partition("-")[2],
         show.ratio(speedup.estimate) if speedup else claims.speedup(None, case.stack_at_least if case else None),
-        show.only_bounds(speedup) + (claims.mark(case.stack_status, chained=case.stack_chained) if case else ""),
-        show.time_interval(row.time_s if row else None),
         (code(peer.name), f" {show.ratio_interval(peer.ratio)}{tell_ours(peer, case)}")
         if peer and case
         else "not measured",
-        show.percent(row.floor_fraction if row else None),
         count_targets(analysis.targets) if analysis and analysis.targets else show.NOTHING,
+        show.only_bounds(speedup) + (claims.mark(case.stack_status, chained=case.stack_chained) if case else ""),
+        show.time_interval(row.time_s if row else None),
+        show.percent(row.floor_fraction if row else None),
+        plan.device if plan else run.partition("-")[2],
+        plan.summary if plan else show.NOTHING,
     )

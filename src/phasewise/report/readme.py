@@ -17,7 +17,7 @@ from phasewise.report import claims
 from phasewise.report import format as show
 from phasewise.report.markdown import escape
 from phasewise.report.rows import row_of
-from phasewise.report.sections.answer import best_peer, tell_ours
+from phasewise.report.sections.questions import best_peer, tell_ours
 from phasewise.store import read, read_if_there, write_bytes
 
 # marks a row whose records are of other files than today's

@@ -3,86 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import altair as alt
-
-from phasewise.records.analyse import CaseResult
+from phasewise.records.analyse import CaseResult, Rung
 from phasewise.report import format as show
 from phasewise.report.blocks import Figure
 from phasewise.report.figures import theme
+from phasewise.report.figures.lanes import Lane, Mark, draw_lanes
+from phasewise.report.figures.theme import BLUE, GREEN, GREY, ORANGE
 
 KINDS = {"baseline": "your code", "phase": "phase", "peer": "another way", "best": "best possible"}
-COLOURS = (theme.GREY, theme.BLUE, theme.ORANGE, theme.GREEN)
+COLOURS = {"your code": GREY, "phase": BLUE, "another way": ORANGE, "best possible": GREEN}
+OVERVIEW = {"your code": GREY, "now": BLUE, "strongest other way": ORANGE, "best possible": GREEN}
 
 
 def draw_overview(ends: Sequence[tuple[str, CaseResult]], name: str) -> Figure | None:
-    """A row a run, by its name: its first case from the baseline to the best possible."""
-    values: list[dict[str, Any]] = []
+    """A lane a run, by its name: its first case from the baseline to the best possible."""
+    lanes: list[Lane] = []
     for run, case in ends:
         ours = [one for one in case.ladder if one.kind in ("baseline", "phase")]
         peers = [one for one in case.ladder if one.kind == "peer"]
         strongest = min(peers, key=lambda one: one.time_s.estimate, default=None)
-        best = [one for one in case.ladder if one.kind == "best"]
-        first = [(ours[0], "your code")] if ours and ours[0].kind == "baseline" else []
-        shown = [*first, *((one, "now") for one in ours[-1:]), *((one, "best possible") for one in best)]
+        shown = [(one, "your code") for one in ours[:1] if one.kind == "baseline"]
+        shown += [(one, "now") for one in ours[-1:]]
         shown += [(strongest, "strongest other way")] if strongest is not None else []
-        values += [
-            {"name": run, "kind": kind, "time": one.time_s.estimate * 1e3, "told": show.time(one.time_s.estimate)}
-            for one, kind in shown
-        ]
-    if not values:
+        shown += [(one, "best possible") for one in case.ladder if one.kind == "best"]
+        marks = tuple(_dot(one, kind) for one, kind in shown)
+        if marks:
+            now = next((show.time(one.time_s.estimate) for one, kind in shown if kind == "now"), "")
+            lanes.append(Lane(name=run, rows=(marks,), told=now))
+    if not lanes:
         return None
-    kinds = ("your code", "now", "strongest other way", "best possible")
-    base = alt.Chart(theme.rows(values)).encode(y=theme.names_axis([run for run, _ in ends]))
-    across = alt.X(
-        "time:Q",
-        title="time of one step of the first case (ms, log scale)",
-        scale=alt.Scale(type="log", nice=False, padding=12),
-        axis=alt.Axis(format="~g", tickCount=6),
+    spec, height = draw_lanes(lanes, OVERVIEW, _axis([mark for lane in lanes for row in lane.rows for mark in row]))
+    told = "; ".join(f"{lane.name}, {mark.kind}: {mark.told}" for lane in lanes for row in lane.rows for mark in row)
+    caption = (
+        "One step of each workload's first case: where it came from, where it is, and how far it could go (log scale)"
     )
-    dots = base.mark_circle(size=110, opacity=1).encode(
-        x=across,
-        color=alt.Color("kind:N", scale=theme.colours(kinds, COLOURS)),
-        tooltip=[alt.Tooltip("kind:N"), alt.Tooltip("told:N")],
-    )
-    chart = dots.properties(width=theme.WIDTH - 140, height=alt.Step(34))
-    told = "; ".join(f"{value['name']}, {value['kind']}: {value['told']}" for value in values)
-    return theme.finish(chart, name, "Where each workload came from, where it is, and how far it could go", told)
+    return theme.finish(spec, name, caption, told, height)
 
 
 def draw_ladder(case: CaseResult, name: str) -> Figure | None:
-    """One dot a time, with its interval; the value stands in its name, so that a narrow screen shows it first."""
+    """One dot a time, with its interval."""
     rungs = [one for one in case.ladder if one.time_s.low > 0]
     if len(rungs) < 2:
         return None
-    scale, unit = show.unit_for(max(one.time_s.estimate for one in rungs), show.TIMES)
-    labels = [f"{one.name}  {show.time(one.time_s.estimate)}" for one in rungs]
-    values: list[dict[str, Any]] = [
-        {
-            "name": label, "kind": KINDS.get(one.kind, KINDS["phase"]), "time": one.time_s.estimate / scale,
-            "low": one.time_s.low / scale, "high": one.time_s.high / scale, "ratio": show.ratio_interval(one.ratio),
-        }
-        for one, label in zip(rungs, labels, strict=True)
-    ]  # fmt: skip
-    across = alt.X(
-        "time:Q",
-        title=f"time of one step ({unit}, log scale)",
-        scale=alt.Scale(type="log", nice=False, padding=12),
-        axis=alt.Axis(format="~g", tickCount=5),
-    )
-    base = alt.Chart(theme.rows(values)).encode(
-        y=theme.names_axis(labels, labelLimit=300),
-        color=alt.Color("kind:N", scale=theme.colours(tuple(KINDS.values()), COLOURS)),
-        tooltip=[alt.Tooltip("name:N"), alt.Tooltip("ratio:N", title="ratio in the table")],
-    )
-    spans = base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q"), x2="high:Q")
-    dots = base.mark_circle(size=90, opacity=1).encode(x=across)
-    chart = alt.layer(spans, dots).properties(width=theme.WIDTH - 260, height=alt.Step(24))
+    marks = [_dot(one, KINDS.get(one.kind, KINDS["phase"])) for one in rungs]
+    lanes = [Lane(name=one.name, rows=((mark,),), told=mark.told) for one, mark in zip(rungs, marks, strict=True)]
+    spec, height = draw_lanes(lanes, COLOURS, _axis(marks))
     told = ", ".join(f"{show.clean(one.name)} {show.time_interval(one.time_s)}" for one in rungs)
     return theme.finish(
-        chart,
-        name,
-        "Times of one step, each by the ratio measured side by side with the next: single runs of one program differ by more. The last phase is what runs",
-        f"Step times: {told}.",
+        spec, name, "Times of one step (log scale); the last phase is what runs", f"Step times: {told}.", height
     )
+
+
+def _dot(rung: Rung, kind: str) -> Mark:
+    time = rung.time_s
+    return Mark(kind=kind, low=time.low, high=time.high, middle=time.estimate, told=show.time(time.estimate))
+
+
+def _axis(marks: Sequence[Mark]) -> theme.Spec:
+    low, high = min(mark.low for mark in marks) / 1.3, max(mark.high for mark in marks) * 1.3
+    return theme.quantity("low", type="log", domain=[low, high], axis=theme.log_ticks(low, high, tell_time))
+
+
+def tell_time(seconds: float) -> str:
+    """A round time, as an axis says it."""
+    scale, unit = show.unit_for(seconds, show.TIMES)
+    return f"{show.number(float(f'{seconds / scale:.6g}'))} {unit}"

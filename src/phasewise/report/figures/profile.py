@@ -1,4 +1,4 @@
-"""Charts of where the time of a step goes: parts, regions, kernels, roofline."""
+"""Charts of where the time of a step goes: parts, regions, spans of a step, roofline, limits of kernels."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import altair as alt
-
 from phasewise.model.kernel_names import shorten_kernel
 from phasewise.records.analyse import CaseResult
 from phasewise.records.machine import Peaks
 from phasewise.records.prepare import CaseWork
-from phasewise.records.profile import Breakdown, Kernel, Region
+from phasewise.records.profile import Breakdown, Counters, Region
 from phasewise.report import format as show
 from phasewise.report.blocks import Figure
 from phasewise.report.figures import theme
+from phasewise.report.figures.lanes import Lane, Mark, draw_lanes
+from phasewise.report.figures.theme import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from phasewise.report.rows import kept_rows
 
-# a line of text is so many times as high as the next: 14 of the roofline's 320 pixels, which span three or four decades
-LINE = 1.45
+# a line of text is so many times as high as the next: 16 of the roofline's 300 pixels, which span three or four decades
+LINE = 1.6
 # field of a breakdown, what readers call it, its colour
 PARTS = (
-    ("kernel_s", "kernels", theme.BLUE),
-    ("launch_gap_s", "launch gaps", theme.ORANGE),
-    ("sync_wait_s", "waiting for the device", theme.RED),
-    ("copy_s", "copies", theme.PURPLE),
-    ("communication_s", "communication", theme.GREEN),
-    ("input_s", "input", theme.SKY),
-    ("host_s", "host", theme.GREY),
+    ("kernel_s", "kernels", BLUE),
+    ("launch_gap_s", "launch gaps", ORANGE),
+    ("sync_wait_s", "waiting for the device", RED),
+    ("copy_s", "copies", PURPLE),
+    ("communication_s", "communication", GREEN),
+    ("input_s", "input", SKY),
+    ("host_s", "host", GREY),
 )
+COLOURS = {label: colour for _, label, colour in PARTS}
 
 
 def parts_of(breakdown: Breakdown) -> tuple[tuple[str, float], ...]:
@@ -38,75 +39,69 @@ def parts_of(breakdown: Breakdown) -> tuple[tuple[str, float], ...]:
 
 
 def draw_breakdown(breakdowns: Sequence[tuple[str, Breakdown]], name: str) -> Figure | None:
-    """One bar a variant, each as long as its step: which part of the step goes where."""
-    shown = [(variant, breakdown) for variant, breakdown in breakdowns if breakdown.wall_s > 0]
+    """One bar a variant: which share of its step goes where."""
+    shown = [(variant, breakdown) for variant, breakdown in breakdowns if breakdown.wall_s > 0][-theme.MOST_ROWS :]
     if not shown:
         return None
-    labels = {variant: f"{variant} · {show.time(breakdown.wall_s)}" for variant, breakdown in shown}
-    values = [
-        {"name": labels[variant], "part": part, "seconds": seconds, "time": show.time(seconds), "order": order}
-        for variant, breakdown in shown
-        for order, (part, seconds) in enumerate(parts_of(breakdown))
+    lanes = [
+        Lane(name=variant, rows=(_stack(breakdown),), told=show.time(breakdown.wall_s)) for variant, breakdown in shown
     ]
-    used = [
-        (label, colour) for _, label, colour in PARTS if any(one["part"] == label and one["seconds"] for one in values)
-    ]
-    chart = (
-        alt.Chart(theme.rows([one for one in values if one["seconds"]]))
-        .mark_bar(stroke="white", strokeWidth=0.5)
-        .encode(
-            x=alt.X("seconds:Q", stack="normalize", title="share of the step", axis=alt.Axis(format="%", tickCount=5)),
-            y=theme.names_axis(list(labels.values())),
-            color=alt.Color(
-                "part:N", scale=theme.colours([label for label, _ in used], [colour for _, colour in used])
-            ),
-            order=alt.Order("order:Q"),
-            tooltip=[alt.Tooltip("name:N"), alt.Tooltip("part:N"), alt.Tooltip("time:N")],
-        )
-        .properties(width=theme.WIDTH - 180, height=alt.Step(32))
-    )
+    across = theme.quantity("low", "share of the step", domain=[0, 1], axis={"format": "%"})
+    spec, height = draw_lanes(lanes, COLOURS, across, row=16, thick=14)
     told = ". ".join(
         f"{variant}: " + ", ".join(f"{part} {show.time(one)}" for part, one in parts_of(breakdown) if one)
         for variant, breakdown in shown
     )
-    return theme.finish(
-        chart, name, "Where the time of a step goes (profiled; timings are taken without a profiler)", told + "."
-    )
+    caption = "Where the time of a step goes, under the profiler; timings are taken without one"
+    return theme.finish(spec, name, caption, told + ".", height)
+
+
+def _stack(breakdown: Breakdown) -> tuple[Mark, ...]:
+    marks: list[Mark] = []
+    for part, seconds in parts_of(breakdown):
+        start = marks[-1].high if marks else 0.0
+        if seconds:
+            marks.append(Mark(kind=part, low=start, high=start + seconds / breakdown.wall_s, told=show.time(seconds)))
+    return tuple(marks)
 
 
 def draw_regions(regions: Sequence[Region], name: str) -> Figure | None:
     """Named regions of the step by time."""
-    bars = [(region.name, region.seconds) for region in regions]
-    return _bars(bars, name, "Regions of the step", "time within one step")
-
-
-def draw_kernels(kernels: Sequence[Kernel], name: str, most: int = 12) -> Figure | None:
-    """The kernels that hold most of the step."""
-    longest = sorted(kernels, key=lambda kernel: (-kernel.seconds, kernel.name))[:most]
-    short = [shorten_kernel(one.name) for one in longest]
-    return _bars(
-        # a bar is found by its name, so kernels that read alike keep theirs whole
-        [(one.name if short.count(told) > 1 else told, one.seconds) for one, told in zip(longest, short, strict=True)],
-        name,
-        "Longest kernels of one step",
-        "time within one step",
-    )
-
-
-def _bars(bars: Sequence[tuple[str, float]], name: str, caption: str, title: str) -> Figure | None:
-    if not bars or max(seconds for _, seconds in bars) <= 0:
+    longest = max((region.seconds for region in regions), default=0.0)
+    if longest <= 0:
         return None
-    scale, unit = show.unit_for(max(seconds for _, seconds in bars), show.TIMES)
-    values = [{"name": one, "value": seconds / scale, "time": show.time(seconds)} for one, seconds in bars]
-    base = alt.Chart(theme.rows(values)).encode(
-        x=alt.X("value:Q", title=f"{title} ({unit})", axis=alt.Axis(tickCount=5)),
-        y=theme.names_axis([one for one, _ in bars], labelLimit=260),
-        tooltip=[alt.Tooltip("name:N"), alt.Tooltip("time:N")],
+    scale, unit = show.unit_for(longest, show.TIMES)
+    lanes = [
+        Lane(name=region.name, rows=((Mark(kind="region", low=0.0, high=region.seconds / scale, told=show.time(region.seconds)),),),
+             told=show.time(region.seconds))
+        for region in regions[: theme.MOST_ROWS]
+    ]  # fmt: skip
+    across = theme.quantity("low", f"time within one step ({unit})", domain=[0, longest / scale])
+    spec, height = draw_lanes(lanes, {"region": BLUE}, across, row=12, thick=10)
+    told = ", ".join(f"{lane.name} {lane.told}" for lane in lanes)
+    return theme.finish(spec, name, "Regions of the step", f"{told}.", height)
+
+
+def draw_limits(counters: Sequence[Counters], name: str) -> Figure | None:
+    """How near each kernel comes to what memory and multiprocessors can do."""
+    lanes = []
+    for one in counters:
+        shares = (("memory", one.dram_percent), ("multiprocessors", one.sm_percent))
+        rows = tuple(
+            (Mark(kind=kind, low=0.0, high=value / 100, told=show.percent(value / 100)),)
+            for kind, value in shares
+            if value is not None and value <= 100
+        )
+        if rows:
+            lanes.append(Lane(name=shorten_kernel(one.kernel), rows=rows, told=show.time(one.duration_s)))
+    if not lanes:
+        return None
+    across = theme.quantity("low", "of the device's peak", domain=[0, 1], axis={"format": "%"})
+    spec, height = draw_lanes(lanes, {"memory": BLUE, "multiprocessors": ORANGE}, across, row=10, thick=8)
+    told = "; ".join(
+        f"{lane.name}: " + ", ".join(f"{mark.kind} {mark.told}" for row in lane.rows for mark in row) for lane in lanes
     )
-    labels = base.mark_text(align="left", dx=5).encode(text="time:N")
-    chart = alt.layer(base.mark_bar(color=theme.BLUE), labels).properties(width=theme.WIDTH - 280, height=alt.Step(24))
-    told = ", ".join(f"{one} {show.time(seconds)}" for one, seconds in bars)
-    return theme.finish(chart, name, caption, f"{told}.")
+    return theme.finish(spec, name, "How near the longest kernels come to the device's peaks", f"{told}.", height)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,45 +138,49 @@ def draw_roofline(case: CaseResult, work: CaseWork | None, peaks: Peaks | None, 
     if not roof or peaks.copy_bytes_per_s <= 0:
         return None
     intensity, ridge = work.flops / work.bytes, roof / peaks.copy_bytes_per_s
-    left, right = 0.2 * min(intensity, ridge), 5 * max(intensity, ridge)
+    left, right = 0.02 * min(intensity, ridge), 50 * max(intensity, ridge)
+    speeds = {row.variant: work.flops / row.time_s.estimate for row in timed if row.time_s is not None}
+    low, high = min(*speeds.values(), roof) / 3, roof * 3
     roofs = [
-        {"x": x, "y": min(x * rate, roof), "roof": label}
+        {"x": max(x, low / rate), "y": min(max(x, low / rate) * rate, roof), "kind": label}
         for label, rate in (("memory", peaks.copy_bytes_per_s), ("last-level cache", peaks.cached_copy_bytes_per_s))
         if rate
         for x in (left, roof / rate, right)
     ]
-    speeds = {row.variant: work.flops / row.time_s.estimate for row in timed if row.time_s is not None}
-    points = [
-        {"x": intensity, "y": speed, "name": variant, "time": show.time(work.flops / speed)}
-        for variant, speed in speeds.items()
-    ]
+    times = {row.variant: show.time(row.time_s.estimate) for row in timed if row.time_s is not None}
+    points = [{"x": intensity, "y": speed, "name": one, "told": times[one]} for one, speed in speeds.items()]
     texts = [
         {"x": intensity, "y": label.height, "name": label.text, "side": label.side} for label in place_labels(speeds)
     ]
-    log_x = alt.Scale(type="log", domain=[left, right], nice=False)
-    across = alt.X(
-        "x:Q", title="declared operations per byte", scale=log_x, axis=alt.Axis(format="~g", tickCount=6, grid=False)
+    x = theme.quantity(
+        "x", "operations per byte, as declared", type="log", domain=[left, right], axis=_powers(left, right)
     )
-    up = alt.Y(
-        "y:Q",
-        title="operations per second",
-        scale=alt.Scale(type="log"),
-        axis=alt.Axis(format="~s", tickCount=6, grid=False),
-    )
-    dash = alt.StrokeDash("roof:N", legend=alt.Legend(title=None))
-    lines = alt.Chart(theme.rows(roofs)).mark_line(color=theme.SOFT).encode(x=across, y=up, strokeDash=dash)
-    dots = alt.Chart(theme.rows(points)).encode(x=across, y=up, tooltip=[alt.Tooltip("name:N"), alt.Tooltip("time:N")])
-    marks = dots.mark_point(filled=True, size=80, color=theme.BLUE, opacity=1)
-    names = alt.Chart(theme.rows(texts)).encode(x=across, y=up, text="name:N")
-    labels = (
-        names.transform_filter("datum.side == 'right'").mark_text(align="left", dx=9, fontSize=11, limit=230),
-        names.transform_filter("datum.side == 'left'").mark_text(align="right", dx=-9, fontSize=11, limit=230),
-    )
+    y = theme.quantity("y", "operations per second", type="log", domain=[low, high], axis=_powers(low, high))
+    dash = {"field": "kind", "type": "nominal", "legend": {"symbolType": "stroke"}}
+    tooltip = [{"field": "name", "type": "nominal"}, {"field": "told", "type": "nominal"}]
+    layers = [
+        {"data": theme.rows(roofs), "mark": {"type": "line", "color": theme.SOFT}, "encoding": {"x": x, "y": y, "strokeDash": dash}},
+        {"data": theme.rows(points), "mark": {"type": "circle", "size": 80, "color": BLUE, "opacity": 1}, "encoding": {"x": x, "y": y, "tooltip": tooltip}},
+    ]  # fmt: skip
+    for side, align, dx in (("right", "left", 9), ("left", "right", -9)):
+        mine = [one for one in texts if one["side"] == side]
+        if mine:
+            layers += theme.write(theme.rows(mine), x, y, "name", align=align, dx=dx, fontSize=12, limit=170)
     told = ", ".join(f"{row.variant} {show.percent(row.floor_fraction)} of the best possible" for row in timed)
     return theme.finish(
-        alt.layer(lines, marks, *labels).properties(width=480, height=320),
+        {"layer": layers},
         name,
         f"Roofline from measured peaks ({work.dtype}: {show.rate(roof, 'FLOP/s')}, memory: "
         f"{show.rate(peaks.copy_bytes_per_s, 'B/s')})",
         f"The step has {show.number(intensity)} declared operations a byte. {told}.",
+        300,
     )
+
+
+def _powers(low: float, high: float) -> theme.Spec:
+    return {**theme.log_ticks(low, high, _tell_power), "grid": False}
+
+
+def _tell_power(value: float) -> str:
+    scale, prefix = show.unit_for(value, show.RATES)
+    return f"{show.number(float(f'{value / scale:.6g}'))} {prefix}".rstrip()

@@ -14,12 +14,13 @@ from phasewise.report.blocks import (
     Span,
     Table,
     Tone,
+    beside,
     code,
     columns,
 )
 from phasewise.report.figures.phases import draw_predictions
 from phasewise.report.rows import kept_rows
-from phasewise.report.sections.common import by_case, nothing, phase_link
+from phasewise.report.sections.common import folded_by_case, nothing, phase_link
 from phasewise.run import Run
 
 SCORE_TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "muted"}
@@ -27,7 +28,7 @@ SCORE_TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "muted
 
 def render_findings(run: Run) -> Section:
     """The findings on the end of each stack."""
-    blocks = by_case(run.results, "findings", lambda case: _findings(run, case))
+    blocks = folded_by_case(run.results, "findings", lambda case: _findings(run, case))
     return Section("findings", "Findings", blocks or nothing("Nothing has been analysed yet."))
 
 
@@ -116,13 +117,11 @@ def render_ledger(run: Run) -> Section:
         "have lain off in other workloads. Inside: the measured estimate is. Bias: logarithm of measured over the middle of the "
         "prediction; above zero the phase gained more than predicted."
     )
-    blocks: list[Block] = [Table("Predictions against outcomes", titles, rows, note=note)]
     figure = draw_predictions(ledger.scores, "predictions")
-    if figure:
-        blocks.append(figure)
-    if ledger.rules:
-        blocks.append(_rules(ledger))
-    return Section("ledger", "Prediction ledger", tuple(blocks))
+    beneath = beside(figure, _rules(ledger) if ledger.rules else None)
+    return Section(
+        "ledger", "Prediction ledger", (Table("Predictions against outcomes", titles, rows, note=note), *beneath)
+    )
 
 
 def _rules(ledger: Ledger) -> Table:

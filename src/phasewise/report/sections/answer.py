@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from phasewise.records.analyse import CaseResult, PeerRow, Row, TargetResult
+from phasewise.records.analyse import CaseResult, PeerRow, Row
 from phasewise.records.verdict import Level, Status
 from phasewise.report import claims, sentences
 from phasewise.report import format as show
-from phasewise.report.blocks import Block, Bullets, Inline, Paragraph, Section, Span, Table, Tile, Tiles, code, columns
-from phasewise.report.figures.ladder import draw_ladder
+from phasewise.report.blocks import (
+    Block,
+    Bullets,
+    Inline,
+    Section,
+    Span,
+    Table,
+    Tile,
+    Tiles,
+    beside,
+    code,
+    columns,
+)
+from phasewise.report.figures.ladder import KINDS, draw_ladder
 from phasewise.report.figures.theme import slug
 from phasewise.report.rows import row_of
 from phasewise.report.sections.common import folded_by_case, level_cell, nothing, phase_link
+from phasewise.report.sections.questions import answer_questions, best_peer, list_steps, tell_ours
 from phasewise.run import Run
 
 MOST_STEPS = 3
-# of a list of targets by what became of them
-COUNTED = (
-    ("reached", (Level.STRETCH, Level.TARGET, Level.MINIMUM)), ("undecided", (Level.UNDECIDED,)), ("missed", (Level.MISSED,)),
-    ("disowned", (Level.DISOWNED,)), ("without a value", (Level.NONE,)),
-)  # fmt: skip
 
 
 def render_answer(run: Run) -> Section:
@@ -31,56 +37,8 @@ def render_answer(run: Run) -> Section:
         )
     case = run.results[0]
     row, peer = row_of(case, case.stack), best_peer(case)
-    blocks: list[Block] = [Paragraph(Span(_verdict(run, case, row, peer), strong=True))]
-    blocks.append(Tiles((_now(case, row), _peer(peer, case), _best(case, row), _baseline(case), _cost(row))))
-    return Section("answer", "Verdict", tuple(blocks))
-
-
-def best_peer(case: CaseResult) -> PeerRow | None:
-    """The fastest other way to the same result: of those that the end of the stack was held against, else of those that an earlier
-    program of ours was."""
-    found = [one for one in case.peers if one.ratio is not None and one.same_output]
-    found = [one for one in found if one.variant == case.stack] or found
-    return min(found, key=lambda one: one.ratio.estimate if one.ratio else 0.0, default=None)
-
-
-def tell_ours(peer: PeerRow, case: CaseResult) -> str:
-    """Which program of ours a peer was held against, where it is not the end of the stack."""
-    return "" if peer.variant == case.stack else f"; held against {show.clean(peer.variant)}"
-
-
-def count_targets(targets: tuple[TargetResult, ...]) -> str:
-    """How many targets were reached, are undecided, and so on; what is none is left out."""
-    counts = Counter(one.level for one in targets)
-    told = [(sum(counts[level] for level in levels), words) for words, levels in COUNTED]
-    return ", ".join(f"{count} {words}" for count, words in told if count)
-
-
-def _verdict(run: Run, case: CaseResult, row: Row | None, peer: PeerRow | None) -> str:
-    if row is None or row.time_s is None:
-        first = f"{show.clean(case.case)}: the end of its stack was not timed."
-    else:
-        first = f"{show.clean(case.case)} takes {show.time(row.time_s.estimate)} a step{_gain(case)}."
-    against = f" {_against(peer, case)}" if peer else " No other way to the same result was measured."
-    targets = run.analysis.targets if run.analysis else ()
-    goals = f" Of {show.counted(len(targets), 'target')}: {count_targets(targets)}." if targets else ""
-    claim = claims.no_claim(case)
-    return f"{first}{f' {claim}' if claim else ''}{against}{goals}"
-
-
-def _gain(case: CaseResult) -> str:
-    if case.stack_status is Status.BASELINE:
-        return " in your own code: no phase has taken its place"
-    if case.stack_speedup is None:
-        return f", at least {show.ratio(case.stack_at_least)} as fast as the baseline" if case.stack_at_least else ""
-    word = "product of measured ratios" if case.stack_chained else "measured side by side"
-    return f", {show.ratio_interval(case.stack_speedup)} as fast as the baseline ({word})"
-
-
-def _against(peer: PeerRow, case: CaseResult) -> str:
-    told = f"{show.ratio_interval(peer.ratio)} as fast as the strongest other way to the same result, {show.clean(peer.name)}"
-    told += tell_ours(peer, case)
-    return f"{told}, which is no claim." if peer.verdict.status is Status.INCONCLUSIVE else f"{told}."
+    tiles = Tiles((_now(case, row), _peer(peer, case), _best(case, row), _baseline(case), _cost(row)))
+    return Section("answer", "Verdict", (answer_questions(run, case, row, peer), tiles))
 
 
 def _now(case: CaseResult, row: Row | None) -> Tile:
@@ -111,12 +69,10 @@ def _best(case: CaseResult, row: Row | None) -> Tile:
 
 
 def _baseline(case: CaseResult) -> Tile:
-    first = next((row for row in case.rows if row.kind.value == "baseline"), None)
-    takes = (
-        f"takes {show.time_interval(first.time_s)}"
-        if first is not None and first.time_s
-        else "too slow to be timed here"
-    )
+    # by the ratio, as in the chart: times of single runs differ by more
+    first = next((one.time_s for one in case.ladder if one.kind == "baseline"), None)
+    first = first or next((row.time_s for row in case.rows if row.kind.value == "baseline"), None)
+    takes = f"it takes {show.time(first.estimate)}" if first else "too slow to be timed here"
     mark = claims.mark(case.stack_status, chained=case.stack_chained)
     if case.stack_status is Status.BASELINE:
         return Tile("Over your code", show.NOTHING, f"it is your code; {takes}")
@@ -136,9 +92,8 @@ def _cost(row: Row | None) -> Tile:
 
 def render_next(run: Run) -> Section:
     """The three that hold the most time."""
-    steps = [step for step in run.analysis.next_steps if step.seconds] if run.analysis else []
     items: list[Inline] = []
-    for step in steps[:MOST_STEPS]:
+    for step in list_steps(run)[:MOST_STEPS]:
         where: list[str | Span] = [" in "]
         for index, name in enumerate(step.cases):
             where += [", " if index else "", code(name)]
@@ -157,7 +112,18 @@ def render_ladder(run: Run) -> Section:
 
 def _ladder(case: CaseResult) -> tuple[Block, ...]:
     figure = draw_ladder(case, f"ladder-{slug(case.case)}")
-    return (figure,) if figure is not None else ()
+    if figure is None:
+        return ()
+    rows = tuple(
+        (code(one.name), KINDS.get(one.kind, one.kind), show.time(one.time_s.estimate), show.ratio_interval(one.ratio))
+        for one in case.ladder
+    )
+    note = (
+        "Each time is the next one times the ratio between the two, which was measured side by side: single runs of one program "
+        "differ by more. Ratio: of a phase over its parent, of another way's time over ours."
+    )
+    titles = columns("What", "Kind", "#A step", "#Ratio")
+    return beside(figure, Table(f"Times of {case.case}", titles, rows, note=note))
 
 
 def render_parts(run: Run) -> Section:

@@ -41,17 +41,36 @@ def _operators(operators: tuple[Operator, ...]) -> tuple[Block, ...]:
 
 
 def _counts(profile: CaseProfile) -> tuple[Block, ...]:
+    """What was counted; what was looked for and is not there stands in a line."""
     rows: list[tuple[Inline, ...]] = []
+    absent: list[str] = []
     for name, value in msgspec.structs.asdict(profile.count).items():
         if isinstance(value, str):
             continue
-        shown = show.size(value) if name.endswith("bytes") else show.number(value)
-        repeated = profile.count.serial_operator if name == "serial_repeats" else ""
-        rows.append((name.replace("_", " "), shown if not repeated else (shown, " × ", code(repeated))))
+        title = name.replace("_", " ")
+        if not value:
+            absent.append(title.removesuffix(" s"))
+            continue
+        shown = (
+            show.time(value)
+            if name.endswith("_s")
+            else show.size(value)
+            if name.endswith("bytes")
+            else show.number(value)
+        )
+        repeated = {
+            "serial_repeats": profile.count.serial_operator,
+            "repeated_calls": profile.count.repeated_operator,
+        }.get(name, "")
+        rows.append((title.removesuffix(" s"), shown if not repeated else (shown, " × ", code(repeated))))
     rows += [(code(name), show.scalar(value)) for name, value in sorted(profile.facts.items())]
-    return (
-        Table("Counts of one step, and facts about the program", columns("What", "#Value"), tuple(rows), folded=True),
-    )
+    blocks: list[Block] = []
+    if rows:
+        caption = "Counts of one step, and facts about the program"
+        blocks.append(Table(caption, columns("What", "#Value"), tuple(rows), folded=True))
+    if absent:
+        blocks.append(Paragraph(Span(f"Counted, and none of it in a step: {', '.join(absent)}.", tone="muted")))
+    return tuple(blocks)
 
 
 def _timeline(profile: CaseProfile) -> tuple[Block, ...]:

@@ -8,13 +8,28 @@ from phasewise.records.base import find_case
 from phasewise.records.plan import Allowance
 from phasewise.records.validate import CaseValidation, CheckResult, Guard, Outcome, TensorError
 from phasewise.report import format as show
-from phasewise.report.blocks import Block, Code, Figure, Group, Inline, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.blocks import (
+    Block,
+    Code,
+    Figure,
+    Group,
+    Inline,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    beside,
+    code,
+    columns,
+)
 from phasewise.report.figures.recordings import draw_check
 from phasewise.report.figures.theme import slug
 from phasewise.report.sections.common import case_words, flag, nothing, outcome_cell, phase_link
 from phasewise.run import Run
 
 MOST_ERRORS = 12
+# that a reader sees without unfolding them
+MOST_PASSES = 3
 
 
 def render_validation(run: Run) -> Section:
@@ -120,9 +135,11 @@ def _checks(run: Run, case: str, found: list[tuple[str, CaseValidation]]) -> tup
     for name in names:
         results = [(variant, check) for variant, one in found for check in one.checks if check.check == name]
         rows = tuple((phase_link(run, variant), *check_line(check)) for variant, check in results)
-        table = Table(f"Check {show.clean(name)} in {case}", columns("Variant", "Outcome", "Numbers", "Message"), rows)
-        figures = _one_chart(run, case, results)
-        blocks.append(Group(f"check-{slug(case)}-{slug(name)}", ("Check ", code(name)), (*figures, table)))
+        held = len(results) > MOST_PASSES and all(check.outcome is Outcome.PASS for _, check in results)
+        title = f"Check {show.clean(name)} in {case}{': all pass' if held else ''}"
+        table = Table(title, columns("Variant", "Outcome", "Numbers", "Message"), rows, folded=held)
+        told = beside(_one_chart(run, case, results), table)
+        blocks.append(Group(f"check-{slug(case)}-{slug(name)}", ("Check ", code(name)), told))
     return tuple(blocks)
 
 
@@ -134,15 +151,15 @@ def check_line(check: CheckResult) -> tuple[Inline, ...]:
     return outcome_cell(check.outcome), numbers or show.NOTHING, check.message or show.NOTHING
 
 
-def _one_chart(run: Run, case: str, results: list[tuple[str, CheckResult]]) -> tuple[Block, ...]:
+def _one_chart(run: Run, case: str, results: list[tuple[str, CheckResult]]) -> Figure | None:
     """The chart of the end of the stack, else of the last variant that has one."""
     judged = find_case(run.analysis, case)
     stack = judged.stack if judged is not None else None
     for variant, check in sorted(reversed(results), key=lambda result: result[0] != stack):
         figure = check_figure(check, case, variant)
         if figure is not None:
-            return (figure,)
-    return ()
+            return figure
+    return None
 
 
 def check_figure(check: CheckResult, case: str, variant: str) -> Figure | None:

@@ -30,12 +30,13 @@ def render_criteria(run: Run) -> Section:
 
 def criteria_table(caption: str, results: Iterable[TargetResult]) -> Table:
     """Targets with evidence; a target is met only if the bound of the interval reaches it."""
-    titles = columns("Criterion", "Case", "Against", "#Minimum", "#Target", "#Stretch", "Evidence", "Outcome")
+    titles = columns("Criterion", "Outcome", "Evidence", "Case", "Against", "#Minimum", "#Target", "#Stretch")
     rows = tuple(
         (
-            *_stated(one),
-            sentences.target(one),
+            one.name,
             level_cell(one.level) if one.level.value != "none" else Span("no value", tone="warn"),
+            sentences.target(one),
+            *_stated(one),
         )
         for one in results
     )
@@ -50,12 +51,12 @@ def criteria_table(caption: str, results: Iterable[TargetResult]) -> Table:
 
 def _planned(targets: tuple[PlannedTarget, ...]) -> Table:
     titles = columns("Criterion", "Case", "Against", "#Minimum", "#Target", "#Stretch")
-    return Table("Success criteria, not judged yet", titles, tuple(_stated(one) for one in targets))
+    return Table("Success criteria, not judged yet", titles, tuple((one.name, *_stated(one)) for one in targets))
 
 
 def _stated(one: TargetResult | PlannedTarget) -> tuple[Inline, ...]:
     bounds = (show.metric(bound, one.metric, one.unit) for bound in (one.minimum, one.target, one.stretch))
-    return one.name, code(one.case), one.against, *bounds
+    return code(one.case), one.against, *bounds
 
 
 def render_open_risks(run: Run) -> Section:
@@ -73,13 +74,13 @@ def render_open_risks(run: Run) -> Section:
     rows = tuple(
         (
             title,
-            code(variant) if variant else "the run",
             outcome_of(result),
+            code(variant) if variant else "the run",
             _shortened(result.evidence if result else ""),
         )
         for title, variant, result in still
     )
-    table = Table("Risks that came true or stay open", columns("Risk", "Phase", "Outcome", "Evidence"), rows)
+    table = Table("Risks that came true or stay open", columns("Risk", "Outcome", "Phase", "Evidence"), rows)
     return Section("open-risks", "Risks", (table, rest))
 
 

@@ -18,16 +18,16 @@ from phasewise.report.blocks import (
     Section,
     Span,
     Table,
+    beside,
     code,
     columns,
 )
-from phasewise.report.figures.profile import draw_breakdown
 from phasewise.report.figures.theme import slug
 from phasewise.report.rows import row_of
 from phasewise.report.sections.common import level_cell, nothing, outcome_cell, rows_of, status_cell
 from phasewise.report.sections.gate import check_figure, check_line, error_table, failed_guards, guard_table
 from phasewise.report.sections.goals import criteria_table, risks_of_phase
-from phasewise.report.sections.time import breakdown_table
+from phasewise.report.sections.kernels import compare
 from phasewise.run import Run
 
 
@@ -189,19 +189,15 @@ def _checks(gate: CaseValidation, case: CaseResult, row: Row) -> tuple[Block, ..
         return ()
     rows = tuple((code(check.check), *check_line(check)) for check in gate.checks)
     table = Table(f"Checks in {case.case}", columns("Check", "Outcome", "Numbers", "Message"), rows)
-    figures = (check_figure(check, case.case, row.variant) for check in gate.checks)
-    return (table, *(figure for figure in figures if figure is not None))
+    return beside(table, *(check_figure(check, case.case, row.variant) for check in gate.checks))
 
 
 def _profiles(run: Run, case: CaseResult, row: Row) -> tuple[Block, ...]:
     """The step of the parent beside the step of this variant."""
-    found = []
-    for variant in (row.parent, row.variant):
-        profile = run[variant or ""].profiled(case.case)
-        if variant is not None and profile is not None and profile.breakdown is not None:
-            found.append((variant, profile.breakdown))
-    if row.variant not in {variant for variant, _ in found}:
+    found = [
+        (variant, run[variant].profiled(case.case)) for variant in (row.parent, row.variant) if variant is not None
+    ]
+    shown = [(variant, profile) for variant, profile in found if profile is not None]
+    if row.variant not in {variant for variant, profile in shown if profile.breakdown is not None}:
         return ()
-    figure = draw_breakdown(found, f"before-after-{slug(row.variant)}-{slug(case.case)[:20]}")
-    table = breakdown_table(found)
-    return (figure, table) if figure is not None else (table,)
+    return compare(shown, case.case, f"before-after-{slug(row.variant)}-{slug(case.case)[:20]}")

@@ -25,7 +25,7 @@ def render_promises(run: Run) -> Section:
     if not told:
         return Section("promises", "Promised and measured", nothing(NONE))
     numbers = tuple(_row(run, one) for one in told if one.measured is not None)
-    titles = columns("Promised", "In numbers", "Measured", "Verdict", "Where")
+    titles = columns("Promised", "Verdict", "Measured", "In numbers", "Where")
     note = (
         "Promised: in the document's own words; a phase over the step before it. Kept: the whole interval reaches the low end of the "
         "promise, and the ratio is a claim."
@@ -72,9 +72,9 @@ def _count(run: Run, told: tuple[PromiseResult, ...]) -> str:
 def _row(run: Run, one: PromiseResult) -> tuple[Inline, ...]:
     return (
         _quote(one),
-        _promised(one),
-        _evidence(one),
         Span(one.outcome.value, tone=TONES[one.outcome]),
+        _evidence(one),
+        _promised(one),
         _place(run, one),
     )
 

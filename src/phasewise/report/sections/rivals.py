@@ -19,18 +19,26 @@ def render_peers(run: Run) -> Section:
 
 def _table(run: Run, case: CaseResult) -> Table:
     titles = columns(
-        "Peer", "Version", "Against", "Same output", "Gate", "#Step time", "#Its time over ours", "Outcome", "Remarks"
+        "Peer",
+        "#Its time over ours",
+        "Same output",
+        "The peer is",
+        "#Step time",
+        "Gate",
+        "Against",
+        "Version",
+        "Remarks",
     )
     rows = tuple(
         (
             code(peer.name),
-            peer.version or show.NOTHING,
-            phase_link(run, peer.variant or None),
-            "yes" if peer.same_output else Span("no", tone="warn"),
-            outcome_cell(peer.validation),
-            show.time_interval(peer.time_s),
             show.ratio_interval(peer.ratio),
+            "yes" if peer.same_output else Span("no", tone="warn"),
             (status_cell(peer.verdict), " ", sentences.peer(peer)),
+            show.time_interval(peer.time_s),
+            outcome_cell(peer.validation),
+            phase_link(run, peer.variant or None),
+            peer.version or show.NOTHING,
             "; ".join(part for part in (peer.different, peer.validation_message) if part) or show.NOTHING,
         )
         for peer in case.peers

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from phasewise.records.analyse import CaseResult, RiskResult, Row
-from phasewise.records.plan import Kind
+from phasewise.records.plan import Kind, PlannedPhase
 from phasewise.records.verdict import Reason
 from phasewise.report import format as show
 from phasewise.report import sentences
-from phasewise.report.blocks import Block, Inline, Paragraph, Section, Span, Table, code, columns
+from phasewise.report.blocks import Block, Inline, Paragraph, Section, Span, Table, beside, code, columns
 from phasewise.report.figures.phases import draw_roadmap
 from phasewise.report.figures.theme import slug
+from phasewise.report.rows import row_of
 from phasewise.report.sections.common import (
     by_case,
     level_cell,
@@ -29,15 +30,32 @@ def render_roadmap(run: Run) -> Section:
     def draw(case: CaseResult) -> tuple[Block, ...]:
         here = tuple(phase for phase in run.plan.phases if not phase.cases or case.case in phase.cases)
         figure = draw_roadmap(case, here, f"roadmap-{slug(case.case)}")
-        return (figure,) if figure is not None else ()
+        return beside(figure, _expectations(case, here)) if figure is not None else ()
 
     blocks = by_case(run.results, "roadmap", draw)
     if not run.results:
-        planned = draw_roadmap(None, run.plan.phases, "roadmap")
-        blocks = (planned,) if planned else ()
-    if run.plan.phases and not run.results:
-        blocks += (_plan_table(run),)
+        table = _plan_table(run) if run.plan.phases else None
+        blocks = beside(draw_roadmap(None, run.plan.phases, "roadmap"), table)
     return Section("roadmap", "Roadmap", blocks or nothing("No phase has a gain to show yet."))
+
+
+def _expectations(case: CaseResult, phases: tuple[PlannedPhase, ...]) -> Table:
+    """The chart in numbers."""
+    rows = []
+    for phase in phases:
+        row = row_of(case, phase.variant)
+        if row is not None and row.verdict.reason is not Reason.CASE_NOT_CHOSEN:
+            rows.append(
+                (
+                    code(phase.variant),
+                    show.ratio_interval(row.verdict.over_parent),
+                    sentences.prediction(row.predicted),
+                    show.ratio_range(phase.expect),
+                    show.ratio_range(row.documented or phase.documented),
+                )
+            )
+    titles = columns("Phase", "#Measured", "#Predicted", "#Expected", "#Documented")
+    return Table(f"Gains over the parent in {case.case}", titles, tuple(rows))
 
 
 def _plan_table(run: Run) -> Table:
@@ -71,8 +89,8 @@ def _tables(run: Run, case: CaseResult) -> tuple[Block, ...]:
         Table(
             f"Phases of {case.case}: gains are speed-ups over the parent with 95 % intervals",
             columns(
-                "Phase", "Method", "#Documented", "#Predicted", "#Measured", "#Interval", "#Over the baseline", "#Step time",
-                "#Error", "#Energy an item", "#Memory", "Verdict", "Risk",
+                "Phase", "Verdict", "#Measured", "#Interval", "#Predicted", "#Documented", "#Over the baseline", "#Step time", "#Error",
+                "#Energy an item", "#Memory", "Risk", "Method",
             ),
             tuple(_row(run, case, row) for row in rows if row.phase not in apart),
             note=f"{note} Phases that are not for this case: {', '.join(apart)}." if apart else note,
@@ -135,18 +153,18 @@ def _row(run: Run, case: CaseResult, row: Row) -> tuple[Inline, ...]:
     mark = " ‡" if row.verdict.chained and over_baseline is not None else ""
     return (
         phase_link(run, row.variant),
-        method(run, row.variant, row.sets),
-        show.ratio_range(row.documented or (planned.documented if planned else None)),
-        sentences.prediction(row.predicted),
+        _verdict(row),
         show.ratio(over_parent.estimate if over_parent else None),
         show.only_bounds(over_parent),
+        sentences.prediction(row.predicted),
+        show.ratio_range(row.documented or (planned.documented if planned else None)),
         show.ratio_interval(over_baseline) + mark,
         show.time_interval(row.time_s),
         show.power_of_ten(row.max_error),
         show.with_unit(row.energy_j_per_item, "J"),
         show.size(row.peak_memory_bytes),
-        _verdict(row),
         risk_count(row.risks),
+        method(run, row.variant, row.sets),
     )
 
 
