@@ -23,6 +23,8 @@ from phasewise.records.machine import Machine, Tool
 POOL = "PHASEWISE_GPUS"
 # GPUs that CUDA lets a process see
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+# more do not help: what they wait for is memory
+MOST_HOST_THREADS = 8
 # packages that can change a number
 PACKAGES = (*RECORDED.values(), "snakemake", "dvc", "phasewise")
 
@@ -208,6 +210,11 @@ def _versions() -> dict[str, str]:
 def count_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def count_host_threads() -> int:
+    """Threads for what the host computes beside a GPU, whose programs hardly use the cores."""
+    return min(MOST_HOST_THREADS, count_cores())
 
 
 def _processor() -> str:

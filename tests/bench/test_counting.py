@@ -22,6 +22,15 @@ def test_what_operators_read_and_write_counts_and_a_view_touches_nothing() -> No
     assert count(lambda: None) == (0, 0)
 
 
+def test_memory_that_is_only_allocated_is_not_touched() -> None:
+    x = torch.ones(3, 5)
+    assert (
+        count(lambda: (torch.empty(10**6), torch.empty_like(x), x.new_empty(9), torch.empty_strided((4,), (1,))))[1]
+        == 0
+    )
+    assert count(lambda: torch.empty(7).fill_(1)) == (2, 7 + 7)
+
+
 def test_a_backward_pass_counts_too() -> None:
     w = torch.ones(4, requires_grad=True)
 

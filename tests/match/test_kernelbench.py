@@ -1,4 +1,4 @@
-"""Twenty pairs of KernelBench's form, judged without glue: ten right, five wrong, five that cheat."""
+"""Twenty pairs of KernelBench's form, judged without glue: ten right, five wrong, five that cheat. And ten for a GPU."""
 
 from __future__ import annotations
 
@@ -39,6 +39,19 @@ CHEATS = (
     ("level3/attention", "lazy"),
 )
 QUICK = ("unbiased", "folded")
+# (base, candidate, what its verdict must be among): kernels in Triton and CUDA
+ON_GPU = (
+    ("relu", "triton", RIGHT),
+    ("relu", "whole_blocks", (ExitCode.WRONG,)),
+    ("softmax", "triton", (ExitCode.FASTER,)),
+    ("softmax", "zeros_counted", (ExitCode.WRONG,)),
+    ("softmax", "side_stream", (ExitCode.WRONG, ExitCode.CHEAT)),
+    ("rmsnorm", "cuda", (ExitCode.FASTER,)),
+    ("rmsnorm", "inline", (ExitCode.FASTER,)),
+    ("mlp", "triton", RIGHT),
+    ("mlp", "stale_graph", (ExitCode.WRONG, ExitCode.CHEAT)),
+    ("cumsum", "triton", (ExitCode.FASTER,)),
+)
 
 
 def play(base: str, candidate: str):
@@ -74,3 +87,12 @@ def test_a_cheat_gains_nothing(base: str, candidate: str) -> None:
     expected = ExitCode.WRONG if candidate == "lazy" else ExitCode.CHEAT
     assert found.exit_code is expected, found.judgements[0]
     assert found.judgements[0].ratio is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("base", "candidate", "expected"), ON_GPU)
+def test_a_kernel_is_judged_on_a_gpu(base: str, candidate: str, expected: tuple[ExitCode, ...]) -> None:
+    found = judge(f"{PAIRS}/gpu/{base}.py", f"{PAIRS}/gpu/{base}_{candidate}.py", device="cuda")
+    one = found.judgements[0]
+    assert found.exit_code in expected, one.detail
+    assert (one.ratio is None) == (ExitCode.FASTER not in expected), one

@@ -72,8 +72,8 @@ class FakeJudge:
         )  # fmt: skip
 
 
-def run(judge: FakeJudge, **fake: Any) -> CaseMeasurement:
-    clock = Clock()
+def run(judge: FakeJudge, clock: Clock | None = None, **fake: Any) -> CaseMeasurement:
+    clock = clock or Clock()
     arms = [entrant(clock, "parent", step_s=2e-3, **fake), entrant(clock, "variant", **fake)]
     budget = change(BUDGET, max_sets=3)
     # no clear effect ends it early
@@ -125,6 +125,19 @@ def test_new_contents_are_counted_on_a_cpu_and_timed_on_a_gpu():
     assert {pair.many for pair in counted.refreshes} == {40.0}
     assert {pair.unit for pair in timed.refreshes} == {"s"} and all(pair.parent > 0 for pair in timed.refreshes)
     assert Counter(pair.process_set for pair in timed.refreshes) == {0: 8, 1: 8, 2: 8}
+
+
+def test_a_pass_over_new_contents_and_one_over_old_ones_come_right_after_the_process_has_taken_them_in():
+    clock = Clock()
+    case = run(FakeJudge(device="cuda"), clock=clock)
+    # steps over the old contents for 10 ms, which wake it; the contents; the pass that is timed
+    least = {"parent": 5, "variant": 10}
+    seen: Counter[str] = Counter()
+    for at, (arm, call, steps) in enumerate(clock.calls):
+        wakes = call == "block" and steps >= least[arm]
+        seen[arm] += wakes and clock.calls[at + 1 : at + 3] == [(arm, "refresh", 4), (arm, "block", 4)]
+    assert all(pair.at_once for pair in case.refreshes)
+    assert seen["variant"] >= 2 * len(case.refreshes) and seen["parent"] >= len(case.refreshes)
 
 
 def test_of_a_program_with_state_short_blocks_are_judged_from_its_first_batch_on():

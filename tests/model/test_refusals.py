@@ -45,13 +45,13 @@ def passes(sets=SETS, *, fresh=1.0, parent=1.0, pairs=8):
     return [
         Refresh(
             process_set=number, steps=STEPS, unit="s", fresh=4e-3 * fresh * wobble(pair), sham=4e-3 * fresh * wobble(pair + 3),
-            parent=8e-3 * parent * wobble(pair + 5),
+            parent=8e-3 * parent * wobble(pair + 5), at_once=True,
         )
         for number in range(sets) for pair in range(pairs)
     ]  # fmt: skip
 
 
-def slower_on_new(times, sets):
+def slower_on_new(times, sets, *, at_once=True):
     """The same, with shams that take a part of it in the first `sets` sets."""
     return [
         Refresh(
@@ -60,9 +60,14 @@ def slower_on_new(times, sets):
             unit="s",
             fresh=one.fresh,
             sham=one.sham / (times if one.process_set < sets else 1),
+            at_once=at_once,
         )
         for one in passes()
     ]
+
+
+def shrink(pair, factor):
+    return msgspec.structs.replace(pair, fresh=factor * pair.fresh, sham=factor * pair.sham)
 
 
 def counted(*, sham=100.0, many=100.0):
@@ -106,6 +111,10 @@ def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
         (make(refreshes=slower_on_new(1.5, 2)), Reason.REMEMBERS),
         (make(refreshes=slower_on_new(1.5, 1)), None),
         (make(refreshes=slower_on_new(1.05, SETS)), None),
+        # half as long again, which is less than a start and an end of a pass may take
+        (make(refreshes=[shrink(pair, 1 / 50) for pair in slower_on_new(1.5, SETS)]), None),
+        # one process had waited before its pass
+        (make(refreshes=slower_on_new(1.5, SETS, at_once=False)), None),
         # a pass against a long block: this one computes each batch once a block
         (make(refreshes=passes(fresh=4.0)), Reason.REMEMBERS),
         (make(refreshes=passes(fresh=4.0, sets=1)), None),

@@ -15,18 +15,21 @@ from torch.utils._pytree import tree_leaves
 from phasewise.bench.stepper import Bench
 from phasewise.bench.timing import wait_for
 
+# operators that give memory and leave it as it is
+ALLOCATIONS = ("aten::empty", "aten::new_empty")
+
 
 @dataclass(frozen=True, kw_only=True)
 class CountedWork:
     """Of steps; of code that does not go through PyTorch, nothing."""
 
     operators: int
-    # of all tensors that operators took and gave, but for views
+    # of all tensors that operators took and gave, but for views and for memory that is only allocated
     elements: int
 
 
 class OperatorWatch(TorchDispatchMode):
-    """Names of the operators that run under it, and the elements of all tensors that they took and gave, but for views."""
+    """Names of the operators that run under it, and the elements of all tensors that they took and gave, as `CountedWork` has it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,8 +44,8 @@ class OperatorWatch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         self.operators.append(func.name().partition(".")[0])
-        # a view touches nothing
-        if not func.is_view:
+        # neither a view nor an allocation touches anything
+        if not func.is_view and not self.operators[-1].startswith(ALLOCATIONS):
             leaves = tree_leaves((args, kwargs, found))
             self.elements += sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
         return found

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from phasewise.environment import count_host_threads
 from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, Guard, Outcome, TensorError
 from phasewise.records.verdict import Failure
@@ -74,7 +75,12 @@ class Judge:
     def open(self, baseline: CaseValidation | None) -> None:
         """Load the reference; with the baseline's own errors, None for the baseline itself."""
         files = [self._batches, *(file for files in self._results.values() for file in files)]
-        self._process = Process(environment=self._plan.environment, folder=self._root, module=REFEREE, files=files)
+        self._process = Process(
+            environment={**self._plan.environment, **_threads(self._plan.device)},
+            folder=self._root,
+            module=REFEREE,
+            files=files,
+        )
         known = None if baseline is None else msgspec.to_builtins(baseline)
         plan = msgspec.to_builtins(self._plan)
         told = self._ask("open", plan=plan, case=self._case, root=str(self._root), baseline=known)
@@ -196,3 +202,11 @@ class Judge:
             return receive_all([self._process], f"the judge's {command}", self._timeout_s)[0]
         except ProcessFailed as died:
             raise JudgeFailed(died.failure) from died
+
+
+def _threads(device: str) -> dict[str, str]:
+    """For the judge's own operators on large results; on a CPU it shares the cores with what it judges, and is forked."""
+    if device == "cpu":
+        return {}
+    # while it waits for work, it keeps no core from those who are timed
+    return {"OMP_NUM_THREADS": str(count_host_threads()), "OMP_WAIT_POLICY": "PASSIVE"}

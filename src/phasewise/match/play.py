@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from phasewise.environment import name_gpus
 from phasewise.judge.case import Judge, JudgeFailed
 from phasewise.match.advice import find_next_step
 from phasewise.match.ask import ask_base, ask_candidate, find_best
+from phasewise.match.known import Base
 from phasewise.match.plan import BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_match, widen_plan
 from phasewise.match.revisions import check_out
 from phasewise.match.side import Side, parse_side
@@ -200,10 +202,7 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
             status=status, reason=reason, detail=detail, worst=find_worst(gate, None),
             traceback=gate.failure.traceback if gate.failure is not None else "", **told,
         )  # fmt: skip
-    table.progress("the ceilings of this machine")
-    best = find_best(base, table.device)
-    table.progress("rounds")
-    measured = time_sides(plans, own, table)
+    best, measured = time_sides(plans, own, base, table)
     return conclude(measured, best, told)
 
 
@@ -235,20 +234,35 @@ def _find_widening(own: CaseValidation) -> float | None:
     return times if times <= MOST_WIDENED else None
 
 
-def time_sides(plans: Mapping[str, VariantPlan], own: CaseValidation, table: Table) -> CaseMeasurement:
-    """The base, the candidate and the base once more, in the same rounds."""
+def time_sides(
+    plans: Mapping[str, VariantPlan], own: CaseValidation, base: Base, table: Table
+) -> tuple[Best | None, CaseMeasurement]:
+    """The best possible time; the base, the candidate and the base once more, in the same rounds."""
     judge = Judge(plans[CANDIDATE], CASE, table.root, dict.fromkeys(ARMS, 1))
+    entrants = {
+        arm: Entrant(arm=arm, variant=role, launches=(_launch(judge, arm, plans[role], table),))
+        for arm, role in ARMS.items()
+    }
+    processes = Processes(entrants)
     try:
-        judge.open(own)
-        entrants = {
-            arm: Entrant(arm=arm, variant=role, launches=(_launch(judge, arm, plans[role], table),))
-            for arm, role in ARMS.items()
-        }
+        table.progress("the ceilings of this machine")
+        with ThreadPoolExecutor(1) as beside:
+            finding = beside.submit(find_best, base, table.device)
+            if table.device == "cpu":
+                # nothing else may keep the cores busy
+                finding.result()
+            for arm in ARMS:
+                processes.start_waiting(arm, range(1))
+            judge.open(own)
+            processes.wait()
+            best = finding.result()
+        table.progress("rounds")
         tools = Tools(watch=watch_machine(table.device))
-        return sample_case(CASE, Processes(entrants), [("parent", "variant")], plans[BASE].budget, tools, judge=judge)
+        return best, sample_case(CASE, processes, [("parent", "variant")], plans[BASE].budget, tools, judge=judge)
     except JudgeFailed as died:
         raise UserError(f"judge: the base can't be run ({died.failure.message})") from died
     finally:
+        processes.leave(ARMS)
         judge.close()
 
 

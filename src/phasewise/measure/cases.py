@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,13 +71,24 @@ def measure_cases(
         comparisons = [processes for _, processes in first.values()]
         fitting = {one.case.case: fit_at_once(one, gates, gpu_memory_bytes) for one in wanted}
         sets = max((_count_first_sets(one, is_ahead=fitting[one.case.case]) for one in wanted), default=0)
+        # judges get ready side by side, while processes import
+        pool = stack.enter_context(ThreadPoolExecutor(max(1, len(wanted))))
+        ready = {
+            one.case.case: pool.submit(first[one.case.case][0].open, _find_baseline_errors(one.case, plans, gates))
+            for one in wanted
+        }
         stack.enter_context(start_ahead(comparisons, sets, AHEAD_A_CORE * count_cores()))
+        # nothing is timed before
+        wait(ready.values())
 
         def measure(one: Wanted, number: int) -> CaseMeasurement:
             case = one.case.case
             judge, processes = plan_case(one, number) if number else first[case]
             try:
-                judge.open(_find_baseline_errors(one.case, plans, gates))
+                if number:
+                    judge.open(_find_baseline_errors(one.case, plans, gates))
+                else:
+                    ready[case].result()
                 return sample_case(
                     case,
                     processes,

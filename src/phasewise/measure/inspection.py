@@ -5,6 +5,7 @@ The rules that say what the samples amount to are in model/refusals.py.
 
 from __future__ import annotations
 
+import math
 import random
 
 from phasewise.judge.case import Judge
@@ -30,6 +31,8 @@ COUNTED_PAIRS = 2
 MANY = 4
 # new contents that a process has passed over before it is asked: what is compiled once a shape has then been compiled
 WARM_PASSES = 3
+# after so long a process has woken up; a pass that takes longer is hardly slower for a wait before it
+WAKING_S = 10e-3
 # of a comparison's seconds, for making batches
 SHARE = 0.1
 PARENT, VARIANT = "parent", "variant"
@@ -145,9 +148,12 @@ def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmProcesses) -
     for _ in range(WARM_PASSES - replaced):
         judge.fill([driver], dict.fromkeys(range(count)))
         driver.block(count, 0, 0)
-    compare = _count_operators if judge.device == "cpu" else _time_passes
     for _ in range(pairs):
-        sampling.refreshes.append(compare(sampling, judge, driver, count))
+        sampling.refreshes.append(
+            _count_operators(sampling, judge, driver, count)
+            if judge.device == "cpu"
+            else _time_passes(sampling, judge, count)
+        )
 
 
 def _count_operators(sampling: Sampling, judge: Judge, driver: ArmProcesses, steps: int) -> Refresh:
@@ -162,19 +168,29 @@ def _count_operators(sampling: Sampling, judge: Judge, driver: ArmProcesses, ste
     return Refresh(process_set=sampling.process_set, steps=steps, unit="operators", fresh=fresh, sham=sham, many=many)
 
 
-def _time_passes(sampling: Sampling, judge: Judge, driver: ArmProcesses, steps: int) -> Refresh:
-    """In drawn order; the parent, if it is there, passes over the same new contents."""
-    parent = sampling.drivers.get(PARENT)
+def _time_passes(sampling: Sampling, judge: Judge, steps: int) -> Refresh:
+    """In drawn order; the parent, if it is there, passes over the same new contents first."""
     taken: dict[str, float] = {}
     for kind in DRAW.sample(("fresh", "sham"), 2):
         if kind == "fresh":
-            judge.fill([driver] if parent is None else [driver, parent], dict.fromkeys(range(steps)))
-            if parent is not None:
-                taken["parent"] = parent.block(steps, 0, 0)["wall_s"]
-        else:
-            judge.rewrite([driver], range(steps))
-        taken[kind] = driver.block(steps, 0, 0)["wall_s"]
-    return Refresh(process_set=sampling.process_set, steps=steps, unit="s", **taken)
+            judge.fill([], dict.fromkeys(range(steps)))
+            if PARENT in sampling.drivers:
+                taken["parent"] = _time_pass(sampling, judge, PARENT, steps)
+        taken[kind] = _time_pass(sampling, judge, VARIANT, steps)
+    return Refresh(process_set=sampling.process_set, steps=steps, unit="s", at_once=True, **taken)
+
+
+def _time_pass(sampling: Sampling, judge: Judge, arm: str, steps: int) -> float:
+    """Seconds of a pass over the contents that the ring has now, right after a process has taken them in, whatever came before.
+
+    What has just been written is in a cache; and a process that has waited is slower, so it goes over its old contents for a while.
+    """
+    driver, warmed = sampling.drivers[arm], sampling.logs[arm].warmed
+    assert warmed is not None
+    if steps * warmed.step_s < WAKING_S:
+        driver.block(math.ceil(WAKING_S / warmed.step_s), 0, 0)
+    judge.rewrite([driver], range(steps))
+    return float(driver.block(steps, 0, 0)["wall_s"])
 
 
 def _count_rounds(sampling: Sampling) -> int:

@@ -19,7 +19,7 @@ CLOCK_SPREADS = 6
 # where that is more than this share of what the worker says, its ratio stands or falls with it: fewer are allowed, and one set tells
 GROSS_SHARE = 0.5
 GROSS_SPREADS = 2
-# new contents may cost this much more than the same contents written again
+# a pass over new contents may take so many times as long as one over the same contents written again, or EXCESS_S longer
 REMEMBERED = 1.10
 # one-sided 99 %, as both tails together
 REFRESH_SPENT = 0.02
@@ -82,9 +82,10 @@ def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int = LEAST
 
 def find_memory(refreshes: Sequence[Refresh]) -> str:
     """A sentence if new contents cost more than the same contents written again, in two sets."""
+    told = [pair for pair in refreshes if _is_telling(pair)]
     return _describe_excess(
-        [(pair.process_set, _log_ratio(pair.fresh, pair.sham)) for pair in refreshes],
-        refreshes,
+        [(pair.process_set, _log_ratio(pair.fresh, pair.sham)) for pair in told],
+        told,
         "as the same contents written again",
     )
 
@@ -102,7 +103,11 @@ def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SE
     found = []
     for number, samples in _sets_of(measured).items():
         own, theirs = _step_s(samples, arm), _step_s(samples, "parent")
-        pairs = [pair for pair in measured.refreshes if pair.process_set == number and pair.parent is not None]
+        pairs = [
+            pair
+            for pair in measured.refreshes
+            if pair.process_set == number and pair.parent is not None and _is_telling(pair)
+        ]
         if own is None or theirs is None or len(pairs) < LEAST_PAIRS:
             continue
         steps = pairs[0].steps
@@ -119,6 +124,11 @@ def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SE
     )
 
 
+def _is_telling(pair: Refresh) -> bool:
+    """Whether what came before both passes was the same; a count does not depend on it."""
+    return pair.at_once or pair.unit == "operators"
+
+
 def _describe_excess(logs: Sequence[tuple[int, float]], refreshes: Sequence[Refresh], other: str) -> str:
     bounds = []
     for number in sorted({one for one, _ in logs}):
@@ -127,7 +137,8 @@ def _describe_excess(logs: Sequence[tuple[int, float]], refreshes: Sequence[Refr
             # a count knows no noise
             bounds.append(min(here))
         elif len(here) >= LEAST_PAIRS:
-            bounds.append(_lower_bound(here))
+            longer = [pair.fresh - pair.sham for pair in refreshes if pair.process_set == number]
+            bounds.append(_lower_bound(here) if _lower_bound(longer) > EXCESS_S else 0.0)
     suspicious = [low for low in bounds if low > math.log(REMEMBERED)]
     if not suspicious or len(suspicious) < min(LEAST_SETS, len(bounds)):
         return ""

@@ -107,6 +107,8 @@ class Refresh(Record, frozen=True, kw_only=True):
     many: float | None = None
     # what the parent takes for a pass over new contents, where time is
     parent: float | None = None
+    # whether every pass came right after its process had taken its contents in: after a wait, the first step is slower
+    at_once: bool = False
 
 
 class ShortBlock(Record, frozen=True, kw_only=True):

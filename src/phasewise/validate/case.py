@@ -60,16 +60,17 @@ def _validate(
 ) -> CaseValidation:
     judge = Judge(plan, case, root, {VARIANT: plan.ranks, ANCESTOR: 1})
     try:
-        judge.open(baseline)
-        if judge.skip:
-            # nothing was refused: there is only nothing to compare it with, and it is timed all the same
-            return CaseValidation(case=case, outcome=Outcome.SKIPPED, message=judge.skip)
-        stand_in = ""
-        if judge.items is not None and ancestor is not None:
-            stand_in = _keep_stand_in(judge, ancestor)
         launch = _prepare(judge.launch(VARIANT, uncap(plan)))
+        # it imports while the judge gets ready
         arm = ArmProcesses(replace(launch, enclosure=enclosure))
         try:
+            judge.open(baseline)
+            if judge.skip:
+                # nothing was refused: there is only nothing to compare it with, and it is timed all the same
+                return CaseValidation(case=case, outcome=Outcome.SKIPPED, message=judge.skip)
+            stand_in = ""
+            if judge.items is not None and ancestor is not None:
+                stand_in = _keep_stand_in(judge, ancestor)
             errors = follow(judge, VARIANT, arm, keep=VARIANT, kept=stand_in)
             told = arm.apply("phasewise.validate.child:guard_case", Told, root=str(root), ring=judge.list_slots())
             loaded = tuple(sorted(arm.files()))

@@ -16,7 +16,8 @@ class Classifier(nn.Module):
         return self.head(x)
 
 
-model = Classifier().eval()
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = Classifier().eval().to(device)
 
 
 def classify(batch):
@@ -27,7 +28,7 @@ def classify(batch):
 @torch.inference_mode()
 def main():
     for _ in range(40):
-        classify(torch.randn(16, 32))
+        classify(torch.randn(16, 32, device=device))
 
 
 main()

@@ -1,6 +1,6 @@
 """The same with Lightning's own trainer."""
 
-import lightning
+import pytorch_lightning as lightning
 import torch
 from torch import nn
 
