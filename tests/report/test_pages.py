@@ -104,7 +104,7 @@ def test_the_first_screen_is_the_verdict_and_five_numbers_of_the_first_case(docu
         "46\xa0%",
         f"Of {len(make_targets())} targets of the plan: ",
         *("Is it faster?", "Faster than what?", "Is it right?", "Was the promise kept?", "What next?"),
-        "Partly, 2 of 3: ",
+        "Partly, 2 of 3:",
         "of the measured promises of your document, 1 beaten, 1 kept, 1 broken.",
     ):
         assert words in answer, words
@@ -368,6 +368,20 @@ def test_a_peer_that_only_an_earlier_program_was_held_against_is_told_with_it() 
     assert "Yes, than the strongest other way:" in text
     assert "your code (the baseline) was not timed beside it" in text
     assert "Held against the other way was an earlier program, 02-fused-message." in text
+
+
+def test_where_only_an_earlier_program_was_held_against_the_baseline_that_is_told() -> None:
+    records = make_records()
+    first, *others = records.results
+    rows = tuple(
+        msgspec.structs.replace(row, verdict=msgspec.structs.replace(row.verdict, baseline_status=Status.FASTER))
+        if row.variant == "02-fused-message" else row
+        for row in first.rows
+    )  # fmt: skip
+    untold = msgspec.structs.replace(first, rows=rows, stack_speedup=None, stack_at_least=None)
+    text = seen(page_of(change(records, msgspec.structs.replace(records.analysis, cases=(untold, *others))), "index"))
+    assert "an earlier program, 02-fused-message, is" in text and "as fast as your code, the baseline" in text
+    assert "; held against 02-fused-message; it takes" in text
 
 
 def test_a_share_above_the_whole_is_left_out_with_its_reason() -> None:

@@ -17,7 +17,7 @@ from phasewise.report import claims
 from phasewise.report import format as show
 from phasewise.report.markdown import escape
 from phasewise.report.rows import row_of
-from phasewise.report.sections.questions import best_peer, tell_ours
+from phasewise.report.sections.questions import best_peer, earlier_gain, tell_ours
 from phasewise.store import read, read_if_there, write_bytes
 
 # marks a row whose records are of other files than today's
@@ -85,6 +85,8 @@ def _render_peer(case: CaseResult) -> str:
 
 def _render_gain(case: CaseResult, row: Row | None) -> str:
     """The ratio with both of its times."""
+    if (earlier := earlier_gain(case)) is not None:
+        return f"{show.ratio_interval(earlier.verdict.over_baseline)}; held against {escape(earlier.variant)}"
     if case.stack_speedup is None and not case.stack_at_least:
         return show.NOTHING
     told = claims.speedup(case.stack_speedup, case.stack_at_least)

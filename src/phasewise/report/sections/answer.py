@@ -23,7 +23,7 @@ from phasewise.report.figures.ladder import KINDS, draw_ladder
 from phasewise.report.figures.theme import slug
 from phasewise.report.rows import row_of
 from phasewise.report.sections.common import folded_by_case, level_cell, nothing, phase_link
-from phasewise.report.sections.questions import answer_questions, best_peer, list_steps, tell_ours
+from phasewise.report.sections.questions import answer_questions, best_peer, earlier_gain, list_steps, tell_ours
 from phasewise.run import Run
 
 MOST_STEPS = 3
@@ -76,6 +76,10 @@ def _baseline(case: CaseResult) -> Tile:
     mark = claims.mark(case.stack_status, chained=case.stack_chained)
     if case.stack_status is Status.BASELINE:
         return Tile("Over your code", show.NOTHING, f"it is your code; {takes}")
+    if (earlier := earlier_gain(case)) is not None and earlier.verdict.over_baseline is not None:
+        ratio = earlier.verdict.over_baseline
+        told = f"{show.only_bounds(ratio)}; held against {show.clean(earlier.variant)}; {takes}"
+        return Tile("Over your code", show.ratio(ratio.estimate), told, sentences.STATUS_TONES[Status.FASTER])
     if case.stack_speedup is None:
         bound = f"≥ {show.ratio(case.stack_at_least)}" if case.stack_at_least else show.NOTHING
         return Tile("Over your code", bound, takes if case.stack_at_least else f"no ratio is on record; {takes}")

@@ -51,6 +51,14 @@ def tell_ours(peer: PeerRow, case: CaseResult) -> str:
     return "" if peer.variant == case.stack else f"; held against {show.clean(peer.variant)}"
 
 
+def earlier_gain(case: CaseResult) -> Row | None:
+    """The last program of ours that is kept and was held against the baseline itself, where the end of the stack was not."""
+    if case.stack_speedup is not None or case.stack_at_least:
+        return None
+    found = [row for row in case.rows if row.kept and row.verdict.over_baseline is not None and not row.verdict.chained]
+    return next((row for row in reversed(found) if row.verdict.baseline_status is Status.FASTER), None)
+
+
 def count_targets(targets: tuple[TargetResult, ...]) -> str:
     """How many targets were reached, are undecided, and so on; what is none is left out."""
     counts = Counter(one.level for one in targets)
@@ -60,7 +68,7 @@ def count_targets(targets: tuple[TargetResult, ...]) -> str:
 
 def _say(word: str, tone: Tone, *text: str | Span) -> Inline:
     """The answer in a word, then what it rests on."""
-    return (Span(f"{word}: ", strong=True, tone=tone), *text)
+    return (Span(f"{word}:", strong=True, tone=tone), " ", *text)
 
 
 def _is_faster(case: CaseResult, row: Row | None, peer: PeerRow | None) -> Inline:
@@ -73,6 +81,9 @@ def _is_faster(case: CaseResult, row: Row | None, peer: PeerRow | None) -> Inlin
         return _say(
             "Yes", "good", *takes, f", at least {show.ratio(case.stack_at_least)} as fast as your code (the baseline)."
         )
+    if (gained := earlier_gain(case)) is not None:
+        told = f"; an earlier program, {show.clean(gained.variant)}, is {show.ratio_interval(gained.verdict.over_baseline)} as fast"
+        return _say("Yes", "good", *takes, told, " as your code, the baseline (measured side by side).")
     if case.stack_speedup is None:
         slow = "; your code (the baseline) was not timed beside it"
         if peer is not None and peer.verdict.status is Status.SLOWER:
@@ -90,7 +101,7 @@ def _is_faster(case: CaseResult, row: Row | None, peer: PeerRow | None) -> Inlin
 
 
 def _than_what(case: CaseResult, peer: PeerRow | None) -> Inline:
-    own = case.stack_speedup is not None or bool(case.stack_at_least)
+    own = case.stack_speedup is not None or bool(case.stack_at_least) or earlier_gain(case) is not None
     if peer is None:
         return (
             f"{'Than your own code only' if own else 'Than nothing yet'}: no other way to the same result was measured."
