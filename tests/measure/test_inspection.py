@@ -58,7 +58,7 @@ class FakeJudge:
         return self._judge(arm)
 
     def check_against(self, arm: str, driver: Any, *, entry: int, other: str, theirs: Any) -> tuple[TensorError, ...]:
-        assert self.ring[entry] is None and other == "parent" and arm != "parent"
+        assert self.ring[entry] is None and other == "parent" and arm != "parent" and not self.is_other_problem
         return self._judge(arm)
 
     def _judge(self, arm: str) -> tuple[TensorError, ...]:
@@ -138,6 +138,15 @@ def test_a_pass_over_new_contents_and_one_over_old_ones_come_right_after_the_pro
         seen[arm] += wakes and clock.calls[at + 1 : at + 3] == [(arm, "refresh", 4), (arm, "block", 4)]
     assert all(pair.at_once for pair in case.refreshes)
     assert seen["variant"] >= 2 * len(case.refreshes) and seen["parent"] >= len(case.refreshes)
+
+
+def test_a_peer_that_solves_another_problem_is_never_held_against_the_parent():
+    """Contents that its last passes of a set were over are still there in the next one."""
+    for _ in range(5):
+        case = run(FakeJudge(device="cuda", is_other_problem=True))
+        found = count_in_sets(case)
+        assert [found["variant", number] >= 2 for number in range(3)] == [True] * 3 and case.refreshes
+        assert {one.arm for one in case.inspections} == {"variant"}
 
 
 def test_of_a_program_with_state_short_blocks_are_judged_from_its_first_batch_on():

@@ -115,7 +115,7 @@ def _inspect(sampling: Sampling, judge: Judge, arm: str, entry: int) -> None:
     driver, number = sampling.drivers[arm], judge.ring[entry]
     if number is not None:
         _note(sampling, arm, judge.check(arm, driver, entry=entry, step=number), is_known=True)
-    elif arm != PARENT and PARENT in sampling.drivers:
+    elif arm != PARENT and PARENT in sampling.drivers and not judge.is_other_problem:
         theirs = sampling.drivers[PARENT]
         errors = judge.check_against(arm, driver, entry=entry, other=PARENT, theirs=theirs)
         _note(sampling, arm, errors, is_known=False)
