@@ -141,8 +141,10 @@ def _was_kept(run: Run) -> Inline:
     told = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in ANSWERED if counts[outcome])
     if kept == every:
         word, tone = "Yes", TONES[Kept.KEPT]
-    elif kept or counts[Kept.UNDECIDED]:
+    elif counts[Kept.BROKEN] + counts[Kept.DISOWNED] <= every / 2:
         word, tone = f"Partly, {kept} of {every}", TONES[Kept.UNDECIDED]
+    elif kept:
+        word, tone = f"Mostly not, {kept} of {every}", TONES[Kept.BROKEN]
     else:
         word, tone = "No", TONES[Kept.BROKEN]
     return _say(word, tone, f"of the measured promises of your document, {told}.{own}")
