@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -172,6 +173,35 @@ def test_a_try_of_what_is_not_there_or_crashes_is_no_success(tmp_path, arguments
     assert ("Traceback" in done.stderr) == (code == 30)
     assert code != 30 or 'File "w.py", line 26, in build' in done.stderr
     assert str(tmp_path) not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["status"]])
+def test_what_can_not_be_written_is_a_sentence_and_no_verdict(repository, arguments):
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "phasewise", *arguments],
+            cwd=repository,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        silent = subprocess.run(
+            [sys.executable, "-m", "phasewise", *arguments], cwd=repository, stdout=full, stderr=full
+        )
+    assert ended.returncode == silent.returncode == 2
+    assert (
+        ended.stderr
+        == "phasewise: standard output or a file: can't be written (No space left on device); make room there\n"
+    )
+
+
+def test_a_reader_who_leaves_is_no_fault(repository):
+    started = subprocess.Popen(
+        [sys.executable, "-m", "phasewise", "status"], cwd=repository, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert started.stdout is not None and started.stderr is not None
+    started.stdout.close()
+    assert started.stderr.read() == b"" and started.wait() in (0, 1)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("8m", 480), ("1.5h", 5400), (" 2 m ", 120)])

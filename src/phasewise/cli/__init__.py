@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 import traceback
@@ -87,7 +89,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         say("phasewise: interrupted", err=True)
         sys.exit(130)
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            what = error.filename or "standard output or a file"
+            # where standard error is as full, the code alone tells
+            with contextlib.suppress(OSError):
+                say(f"phasewise: {what}: can't be written ({error.strerror}); make room there", err=True)
+            sys.exit(int(ExitCode.USAGE))
         # the outermost frame: a caller must not take a fault of ours for a verdict
         traceback.print_exc()
         sys.exit(int(ExitCode.OURS))
