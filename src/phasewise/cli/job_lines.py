@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phasewise.measure.compare import format_seconds
 from phasewise.model.layout import Layout
 from phasewise.model.ratios import paired_log_ratios
+from phasewise.model.seconds import format_seconds
 from phasewise.records.analyse import VariantAnalysis
 from phasewise.records.base import Record
 from phasewise.records.export import Export
