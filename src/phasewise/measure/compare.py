@@ -121,6 +121,7 @@ def compare(
             device=device,
             environment={"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
             timeout_s=budget.timeout_s,
+            fresh=budget.max_sets > 1,
         )
         entrants[name] = Entrant(arm=name, variant=name, launches=(launch,))
     reference, *others = functions

@@ -98,6 +98,7 @@ def launch_function(
     environment: Mapping[str, str] | None = None,
     memory_bytes: int | None = None,
     timeout_s: float = 600.0,
+    fresh: bool = True,
 ) -> Launch:
     """A function that is one step; `setup(**arguments)` gives what it is called with."""
     return Launch(
@@ -108,6 +109,7 @@ def launch_function(
             "memory_bytes": memory_bytes,
         },
         environment=environment or {},
+        fresh=fresh,
         folder=Path.cwd(),
         timeout_s=timeout_s,
     )
