@@ -1,8 +1,8 @@
-"""Run as one of two processes: trains three steps both ways of averaging, and prints what every rank has to agree on."""
+"""Called in one of two processes: trains three steps both ways of averaging, and gives what every rank has to agree on."""
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 import torch
 
@@ -12,7 +12,7 @@ from phasewise_studies.resnet_bk.switches import Switches
 from phasewise_studies.resnet_bk.tests.resnet_bk_cases import CPU, STACK, TINY, build, make_context, run_steps
 
 
-def main() -> None:
+def train_ranks(payload: None) -> dict[str, Any]:
     """Losses and gradient norms of DistributedDataParallel, and of one all-reduce over all gradients."""
     on_gpu = torch.cuda.device_count() >= 2
     with process_group("nccl" if on_gpu else "gloo") as rank:
@@ -33,8 +33,4 @@ def main() -> None:
             checked = checks.ranks_agree(context)
             found[name] = checked.passed, checked.message
         assert len(rows) == TINY.batch
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+    return found
