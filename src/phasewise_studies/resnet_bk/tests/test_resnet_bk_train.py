@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -8,13 +7,12 @@ import torch
 
 from phasewise import Shape, Unsupported
 from phasewise.kit.ranks import Rank
-from phasewise.workers.group import rank_environments
-from phasewise.workers.isolated import run_isolated
 from phasewise_studies.resnet_bk import checks, padding, program
 from phasewise_studies.resnet_bk.model import LanguageModel
 from phasewise_studies.resnet_bk.reference import parameters_in
 from phasewise_studies.resnet_bk.switches import Switches
 from phasewise_studies.resnet_bk.tests.resnet_bk_cases import CAUSAL, CPU, STACK, TINY, build, make_context, run_steps
+from phasewise_studies.resnet_bk.tests.resnet_bk_two_ranks import run_two_ranks
 from phasewise_studies.resnet_bk.train import make_training, place_rows
 
 ODD = Shape(**{**TINY, "vocabulary": 509})
@@ -148,10 +146,7 @@ def test_a_batch_that_ranks_cannot_share_is_refused() -> None:
 
 
 def test_two_processes_train_as_one() -> None:
-    target = "phasewise_studies.resnet_bk.tests.resnet_bk_two_ranks:train_ranks"
-    with ThreadPoolExecutor() as pool:
-        ranks = pool.map(lambda around: run_isolated(target, None, environment=around), rank_environments(2))
-    first, second = ranks
+    first, second = run_two_ranks()
     alone = {shape: run_steps(build(Shape(**{**TINY, "causal": shape}), **STACK), shape=Shape(**{**TINY, "causal": shape}))
              for shape in (False, True)}  # fmt: skip
     assert first["rows"] != second["rows"]
