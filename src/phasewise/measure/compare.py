@@ -17,7 +17,8 @@ from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.results import find_differences
 from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.measure.sampling import Tools
-from phasewise.model.ratios import dropped_share, estimate_speedup, find_arm, step_times
+from phasewise.model.arms import find_arm
+from phasewise.model.ratios import dropped_share, estimate_speedup, step_times
 from phasewise.model.seconds import format_seconds
 from phasewise.model.workload import DEFAULT_TIERS
 from phasewise.records.errors import UserError
