@@ -49,6 +49,8 @@ class Launch:
     ranks: int = 1
     # whether its processes are to show how processes differ, so that none may be forked from another
     fresh: bool = True
+    # whether the tools of a profile, and with them the compiler, may be imported already
+    tooled: bool = False
     # what its processes may see and write; None where they are trusted
     enclosure: Enclosure | None = None
     folder: Path = Path()
@@ -125,6 +127,7 @@ class ArmProcesses:
                 environment={**launch.environment, **extra},
                 folder=launch.folder,
                 fresh=launch.fresh,
+                tooled=launch.tooled,
                 files=files,
                 enclosure=launch.enclosure,
             )
