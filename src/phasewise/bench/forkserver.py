@@ -5,7 +5,8 @@ forked from it is as clean as a fresh process; but all of them share one layout 
 fresh, therefore, and so does what has an environment that torch reads when it is imported.
 
 A profile worker needs twice as long once more, for what torch.profiler and torch-tb-profiler import. A second server has these, a
-child of the first; what is timed comes from the first.
+child of the first. What is timed comes from the first, but for an export and the module that it was made from: they need the compiler,
+which the profiler's tools bring along.
 
 `python -m phasewise.bench.forkserver LISTENER_FD TOOLED_LISTENER_FD` serves until its stdin ends, and with it what it forked. Neither
 server imports torch before its first request.
