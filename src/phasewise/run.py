@@ -11,8 +11,8 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from phasewise.model.arms import find_arm, take_pair
 from phasewise.model.layout import VARIANT_NAME, Layout
-from phasewise.model.ratios import find_arm, take_pair
 from phasewise.records.analyse import Analysis, CaseAnalysis, CaseResult, VariantAnalysis
 from phasewise.records.base import CaseRecord, Record, StageRecord, find_case
 from phasewise.records.errors import RecordError

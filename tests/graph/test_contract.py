@@ -87,10 +87,11 @@ def test_every_shape_of_work_has_a_test_here():
     assert named == set(SHAPES) and len(SHAPES) == 11
 
 
-def test_the_tutorials_workload_goes_through_the_whole_graph_outside_the_repository(tmp_path):
+def test_the_tutorials_workload_goes_through_the_whole_graph_outside_the_repository(tmp_path, lender):
     text = (REPOSITORY / "docs/tutorial.md").read_text()
     code = text.split("<!-- workload -->")[1].split("```python\n")[1].split("```")[0]
     project = make_project(tmp_path / "project", {"distances": code})
+    lend(lender, project)
     project.call("phasewise", "run")
     row = phase_row(project.summary("distances"), "broadcast")
     assert row["validation"] == "pass" and row["status"] in JUDGED

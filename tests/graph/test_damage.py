@@ -52,6 +52,8 @@ DAMAGES = {
 def finished(tmp_path_factory, lender):
     def make(folder):
         project = make_project(folder, {STACKED: Path(__file__).with_name("stacked")}, profilers=["torch"])
+        # one phase has every record
+        project.configure(workloads={STACKED: {"source": f"./{STACKED}", "phases": ["vectorised"]}})
         lend(lender, project)
         project.run()
         return project
@@ -114,8 +116,14 @@ def test_a_damaged_summary_is_one_sentence_with_its_name(place, damage, project,
     assert (code, said.count("\n")) == (2, 1) and f"{path}: " in said
 
 
-@pytest.mark.parametrize("record", ["00-baseline/validate.json", "01-vectorised/measure.json", "analyse.json"])
-def test_a_run_that_meets_a_damaged_record_says_so_and_makes_it_again_once_it_is_deleted(record, project):
+# what stands on a baseline's gate is all of a run: that it is made again behind a new one is seen elsewhere
+@pytest.mark.parametrize(
+    ("record", "is_rest_wanted"),
+    [("00-baseline/validate.json", False), ("01-vectorised/measure.json", True), ("analyse.json", True)],
+)
+def test_a_run_that_meets_a_damaged_record_says_so_and_makes_it_again_once_it_is_deleted(
+    record, is_rest_wanted, project
+):
     path = project.records(STACKED) / record
     path.write_bytes(path.read_bytes()[:100])
     done = project.run(check=False)
@@ -124,5 +132,5 @@ def test_a_run_that_meets_a_damaged_record_says_so_and_makes_it_again_once_it_is
     # what only the page reads is told there
     assert "not a whole JSON record" in (told if done.returncode else project.pages(STACKED))
     path.unlink()
-    project.run()
+    project.run(*([] if is_rest_wanted else [str(path.relative_to(project.folder))]))
     assert json.loads(path.read_text())["schema"] == 1

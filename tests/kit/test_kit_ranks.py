@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import json
-import os
-import socket
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 
 from phasewise.kit.ranks import Rank, average, find_rank, process_group, shard, wrap
+from phasewise.workers.group import rank_environments
+from phasewise.workers.isolated import run_isolated
 
 
 def test_rows_are_dealt_without_gap_or_overlap() -> None:
@@ -59,21 +57,8 @@ def test_two_ranks_agree_on_the_gradient_of_the_whole_batch() -> None:
 
 
 def run_ranks(world: int) -> list[dict[str, float]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    script = Path(__file__).with_name("two_ranks.py")
-    shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(script)], env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(world)
-    ]  # fmt: skip
-    found = []
-    for process in processes:
-        output, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        found.append(json.loads(output.splitlines()[-1]))
+    target = f"{Path(__file__).with_name('two_ranks.py')}:train"
+    with ThreadPoolExecutor(world) as pool:
+        found = list(pool.map(lambda around: run_isolated(target, None, environment=around), rank_environments(world)))
+    assert all(isinstance(one, dict) for one in found), found
     return found

@@ -13,8 +13,9 @@ from phasewise.measure import measure_control, measure_headline
 from phasewise.measure.control import count_sets
 from phasewise.measure.headline import choose_stop, find_end
 from phasewise.measure.progress import Silent
+from phasewise.model.arms import take_pair
 from phasewise.model.headline import Cast
-from phasewise.model.ratios import paired_log_ratios, take_pair
+from phasewise.model.ratios import paired_log_ratios
 from phasewise.records.measure import (
     Arm,
     CaseMeasurement,

@@ -43,6 +43,17 @@ def leave(payload):
     print("last words", file=sys.stderr, flush=True)
     sys.exit(payload)
 
+def promise(path):
+    import atexit, threading
+    def add(words):
+        with open(path, "a") as file:
+            file.write(words)
+    def fail():
+        raise ValueError("too late")
+    atexit.register(add, "at exit")
+    atexit.register(fail)
+    threading.Thread(target=lambda: (time.sleep(0.2), add("thread, "))).start()
+
 def abort(payload):
     os.abort()
 
@@ -94,6 +105,11 @@ def test_a_forked_worker_is_surrounded_as_a_fresh_one(server, helpers, tmp_path,
     assert all(one != other for one, other in zip(forked["drawn"], again["drawn"], strict=True))
     # three standard files, two pipes, and the folder that is being listed
     assert len(forked["open"]) == len(fresh["open"]) == 6
+
+
+def test_a_forked_worker_waits_for_its_threads_and_runs_what_is_to_be_run_at_its_end(server, helpers, tmp_path):
+    run_isolated(f"{helpers}:promise", str(tmp_path / "said"), folder=tmp_path)
+    assert (tmp_path / "said").read_text() == "thread, at exit"
 
 
 def test_what_is_read_late_is_in_the_environment_of_a_forked_worker(server, helpers, tmp_path):

@@ -19,6 +19,16 @@ def test_a_program_that_gets_faster_is_stepped_until_it_is_stable() -> None:
     assert short.warmup_steps <= long.warmup_steps
 
 
+def test_a_warm_up_lasts_as_long_as_fifteen_blocks_and_no_longer_than_gpu_clocks_need() -> None:
+    steps = {}
+    for block_s in (1.0, 0.02, 0.01, 0.004):
+        clock = Clock()
+        arm = FakeArm(clock, "flat", step_s=1e-4, noise=0.0)
+        steps[block_s] = warm_up(arm, Budget(block_s=block_s), cold=False, now=clock.now).warmup_steps
+    assert 3000 <= steps[1.0] == steps[0.02] <= 3200
+    assert 1500 <= steps[0.01] <= 1700 and 600 <= steps[0.004] <= 800
+
+
 def test_a_program_that_never_settles_is_given_up_after_half_a_minute() -> None:
     clock = Clock()
     restless = FakeArm(clock, "restless", step_s=0.01, noise=0.0)

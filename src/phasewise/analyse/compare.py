@@ -7,16 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phasewise.analyse.samples import Sets, is_bistable, neighbour_effect, step_logs
-from phasewise.model.ratios import (
-    FIXED,
-    cycle_log_ratios,
-    dropped_share,
-    find_arm,
-    kept_rounds,
-    paired_log_ratios,
-    stop_rules,
-    take_pair,
-)
+from phasewise.model.arms import find_arm, take_pair
+from phasewise.model.ratios import FIXED, cycle_log_ratios, dropped_share, kept_rounds, paired_log_ratios, stop_rules
 from phasewise.records.base import Interval
 from phasewise.records.measure import Arm, CaseMeasurement
 from phasewise.records.plan import Kind

@@ -5,7 +5,8 @@ from __future__ import annotations
 from statistics import median
 
 from phasewise.analyse.compare import Key
-from phasewise.model.ratios import find_arm, step_times
+from phasewise.model.arms import find_arm
+from phasewise.model.ratios import step_times
 from phasewise.records.measure import CaseMeasurement
 from phasewise.run import Run
 

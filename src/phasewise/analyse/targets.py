@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from phasewise.analyse.compare import Estimates, Key
 from phasewise.analyse.floor import step_floor
 from phasewise.analyse.measures import check_number, counted, energy_per_item, step_time, utilisation
-from phasewise.model.ratios import find_parent_arm
+from phasewise.model.arms import find_parent_arm
 from phasewise.records.analyse import PeerRow, TargetResult
 from phasewise.records.base import Interval
 from phasewise.records.plan import Kind, PlannedTarget

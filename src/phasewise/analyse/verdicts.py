@@ -14,7 +14,8 @@ from phasewise.analyse.floor import is_impossible, step_floor
 from phasewise.analyse.gate import CANNOT_RUN, judge_gate
 from phasewise.analyse.scale import runs_smaller_only
 from phasewise.analyse.strayed import find_stray
-from phasewise.model.ratios import dropped_share, find_parent_arm
+from phasewise.model.arms import find_parent_arm
+from phasewise.model.ratios import dropped_share
 from phasewise.records.plan import Kind
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Failure, Reason, Status, Verdict

@@ -5,7 +5,8 @@ forked from it is as clean as a fresh process; but all of them share one layout 
 fresh, therefore, and so does what has an environment that torch reads when it is imported.
 
 A profile worker needs twice as long once more, for what torch.profiler and torch-tb-profiler import. A second server has these, a
-child of the first; what is timed comes from the first.
+child of the first. What is timed comes from the first, but for an export and the module that it was made from: they need the compiler,
+which the profiler's tools bring along.
 
 `python -m phasewise.bench.forkserver LISTENER_FD TOOLED_LISTENER_FD` serves until its stdin ends, and with it what it forked. Neither
 server imports torch before its first request.
@@ -13,6 +14,7 @@ server imports torch before its first request.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import faulthandler
 import gc
@@ -23,10 +25,11 @@ import selectors
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from phasewise.bench.no_gc import no_gc
 from phasewise.model.apart import die_with_parent
@@ -194,6 +197,18 @@ def _surround(order: Order) -> tuple[int, ...]:
     return read_fd, write_fd, *files
 
 
+def _leave() -> NoReturn:
+    """End as an interpreter does, with its threads and its functions of `atexit`, and leave to the kernel what the server gave:
+    to take that apart writes to all of its pages, which takes as long as many a gate.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    # of a regular file that may be full
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     plain, tooled = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
     profiler = os.fork()
@@ -210,6 +225,6 @@ if __name__ == "__main__":
     if order is None:
         server.close()
     else:
-        # as the end of this program, so that the interpreter ends as that of a fresh worker does
         surrounded = _surround(order)
         importlib.import_module(order.surroundings["module"]).main(*surrounded)
+        _leave()

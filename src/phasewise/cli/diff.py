@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from phasewise.cli.say import say
-from phasewise.measure.compare import format_seconds
 from phasewise.model.kernel_names import shorten_kernel
 from phasewise.model.layout import Layout
+from phasewise.model.seconds import format_seconds
 from phasewise.records.base import Interval
 from phasewise.records.difference import CaseDifference, Difference, KernelChange, VerdictChange
 from phasewise.records.errors import UserError

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phasewise.measure.compare import format_seconds
 from phasewise.model.layout import Layout
-from phasewise.model.ratios import paired_log_ratios
+from phasewise.model.seconds import format_seconds
 from phasewise.records.analyse import VariantAnalysis
 from phasewise.records.base import Record
 from phasewise.records.export import Export
@@ -17,7 +16,6 @@ from phasewise.records.profile import CaseProfile, Profile
 from phasewise.records.validate import CaseValidation, Validation
 from phasewise.run import Run
 from phasewise.stages import STAGES
-from phasewise.stats import estimate_ratio
 
 
 def describe_job(layout: Layout, rule: str, wildcards: Mapping[str, str]) -> str:
@@ -81,6 +79,10 @@ def _tell_gate(found: CaseValidation) -> str:
 
 
 def _tell_rounds(found: CaseMeasurement, arm: str, name: str) -> str:
+    # numpy takes half as long to import as a command does to start, and few need it
+    from phasewise.model.ratios import paired_log_ratios
+    from phasewise.stats import estimate_ratio
+
     if found.skipped is not None:
         return f"not timed: {found.skipped.message}"
     failure = next((arm.failure for arm in found.arms if arm.failure is not None), None)

@@ -91,7 +91,7 @@ def launch_clean(case: ExportedCase, folder: Path) -> Launch:
         to_open={
             "make": "phasewise.export.reload:bench_export", "arguments": arguments, "device": case.about.device,
         },
-        environment=case.plan.environment, fresh=False, folder=case.root, timeout_s=case.plan.budget.timeout_s,
+        environment=case.plan.environment, fresh=False, tooled=True, folder=case.root, timeout_s=case.plan.budget.timeout_s,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -60,7 +61,9 @@ def export_case(
     # a cap on memory is meant for the program, not for the compilers that write its exports
     uncapped = msgspec.structs.replace(planned, memory_limit_bytes=None)
     whole = msgspec.structs.replace(plan, cases=(uncapped,))
-    launch = launch_case(whole, planned.case, root, make="phasewise.export.eager:bench_module")
+    made = launch_case(whole, planned.case, root, make="phasewise.export.eager:bench_module")
+    # as what it is timed beside; torch.export needs the compiler
+    launch = replace(made, fresh=False, tooled=True)
     with ExitStack() as stack:
         scratch = stack.enter_context(make_scratch("export"))
         eager: ArmProcesses | None = None

@@ -11,7 +11,7 @@ import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 LIMIT_S = 500
@@ -61,8 +61,60 @@ def replace_once() -> None:
     interpreter.GridExecutor.__call__ = launch_afresh
 
 
+def remember_types() -> None:
+    """Look up the type of numpy for one of Triton's once: the interpreter makes the whole table for each value that it wraps."""
+    from triton.runtime import interpreter
+
+    find, known = interpreter._get_np_dtype, {}
+
+    def find_once(kind: Any) -> Any:
+        if kind.name not in known:
+            known[kind.name] = find(kind)
+        return known[kind.name]
+
+    interpreter._get_np_dtype = find_once
+
+
+def reduce_in_pairs() -> None:
+    """Reduce by a function of the kernel's own with all pairs of neighbours at once, as a GPU does.
+
+    The interpreter goes from element to element, and calls the function for each.
+    """
+    from triton.runtime import interpreter
+
+    interpreter.ReduceOps.generic_reduce = combine_neighbours
+
+
+def combine_neighbours(reduction: Any, given: Sequence[Any]) -> list[Any]:
+    """What `reduction` makes of these tensors, in the order of their elements."""
+    axis, kinds = reduction.axis or 0, [part.dtype for part in given]
+    parts = [part.handle.data if reduction.axis is not None else part.handle.data.reshape(-1) for part in given]
+    # a block is a power of two long
+    while parts[0].shape[axis] > 1:
+        left, right = (
+            [
+                reduction.to_tensor(part.take(range(first, part.shape[axis], 2), axis), kind)
+                for part, kind in zip(parts, kinds, strict=True)
+            ]
+            for first in (0, 1)
+        )
+        combined = reduction.combine_fn.fn(*left, *right)
+        combined = combined if isinstance(combined, tuple) else (combined,)
+        parts = [one.handle.data.astype(part.dtype, copy=False) for one, part in zip(combined, parts, strict=True)]
+    if not reduction.keep_dims:
+        parts = [part.squeeze(axis) for part in parts]
+    elif reduction.axis is None:
+        parts = [part.reshape([1] * given[0].handle.data.ndim) for part in parts]
+    # what has no dimension is no array
+    return [
+        reduction.to_tensor(part if part.ndim else part.item(), kind) for part, kind in zip(parts, kinds, strict=True)
+    ]
+
+
 if __name__ == "__main__":
     replace_once()
+    remember_types()
+    reduce_in_pairs()
     # the module finds its own arguments
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

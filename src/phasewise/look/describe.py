@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phasewise.measure.compare import format_seconds
 from phasewise.model.kernel_names import shorten_kernel
+from phasewise.model.seconds import format_seconds
 from phasewise.records.analyse import Finding
 from phasewise.records.look import Look
 from phasewise.records.profile import Breakdown, Region

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.measure.compare import format_seconds
+from phasewise.model.seconds import format_seconds
 from phasewise.records.judgement import Judgement, Match
 from phasewise.records.verdict import Status
 

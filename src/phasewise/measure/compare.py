@@ -17,7 +17,9 @@ from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.results import find_differences
 from phasewise.measure.sampler import sample_case, was_killed
 from phasewise.measure.sampling import Tools
-from phasewise.model.ratios import dropped_share, estimate_speedup, find_arm, step_times
+from phasewise.model.arms import find_arm
+from phasewise.model.ratios import dropped_share, estimate_speedup, step_times
+from phasewise.model.seconds import format_seconds
 from phasewise.model.workload import DEFAULT_TIERS
 from phasewise.records.errors import UserError
 from phasewise.records.measure import CaseMeasurement
@@ -120,6 +122,7 @@ def compare(
             device=device,
             environment={"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)},
             timeout_s=budget.timeout_s,
+            fresh=budget.max_sets > 1,
         )
         entrants[name] = Entrant(arm=name, variant=name, launches=(launch,))
     reference, *others = functions
@@ -171,11 +174,3 @@ def name_function(function: Function) -> str:
     if function.__module__ == "__main__":
         return f"{Path(inspect.getfile(function)).resolve()}:{name}"
     return f"{function.__module__}:{name}"
-
-
-def format_seconds(seconds: float) -> str:
-    """Three digits with a unit that suits them."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"

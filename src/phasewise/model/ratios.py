@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import log
-from typing import TypeVar
 
 from msgspec import structs
 
-from phasewise.records.measure import Arm, CaseMeasurement, Inspection, Round, Sample, ShortBlock
+from phasewise.records.measure import CaseMeasurement, Round
 from phasewise.records.plan import Budget
 from phasewise.stats import BetweenVariance, RatioEstimate, StopRules, estimate_ratio
 from phasewise.stats.verdict import LEAST_OF_ONE_SET
 
-A = TypeVar("A", Sample, Inspection, ShortBlock)
 # (log-ratio, sets) at which every round tells enough. Launch-bound processes were up to twice as slow as others of the same program, whole
 CLEAR = ((log(LEAST_OF_ONE_SET), 1), (log(1.5), 2))
 # how `CaseMeasurement.stopped` reads where the amount of data was fixed beforehand, so that no look is to be paid for
@@ -86,34 +83,6 @@ def estimate_speedup(
     return estimate_ratio(sets, level=level, between=between, rules=rules)
 
 
-def take_pair(case: CaseMeasurement, slower: str, faster: str) -> CaseMeasurement | None:
-    """What was measured of two arms among others, as "parent" and "variant"; None where one of them was not there."""
-    names = {slower: "parent", faster: "variant"}
-    arms = tuple(structs.replace(arm, arm=names[arm.arm]) for arm in case.arms if arm.arm in names)
-    if len(arms) < len(names):
-        return None
-    rounds = tuple(structs.replace(taken, samples=_rename(taken.samples, names)) for taken in case.rounds)
-    return structs.replace(
-        case,
-        arms=arms,
-        rounds=tuple(taken for taken in rounds if taken.samples),
-        inspections=_rename(case.inspections, names),
-        short_blocks=_rename(case.short_blocks, names),
-        # these are of the end of the stack
-        refreshes=case.refreshes if faster == "variant" else (),
-    )
-
-
-def find_arm(case: CaseMeasurement, name: str) -> Arm | None:
-    """The arm of that name."""
-    return next((arm for arm in case.arms if arm.arm == name), None)
-
-
-def find_parent_arm(case: CaseMeasurement) -> Arm | None:
-    """What the variant is compared with: its parent, or the baseline where nothing else is there."""
-    return next((arm for name in ("parent", "baseline") if (arm := find_arm(case, name)) is not None), None)
-
-
 def dropped_share(case: CaseMeasurement) -> float:
     """Dropped rounds over all rounds; 0 without rounds."""
     return sum(bool(taken.dropped) for taken in case.rounds) / len(case.rounds) if case.rounds else 0.0
@@ -122,11 +91,6 @@ def dropped_share(case: CaseMeasurement) -> float:
 def kept_rounds(case: CaseMeasurement) -> list[Round]:
     """Rounds that count."""
     return [taken for taken in case.rounds if not taken.dropped]
-
-
-def _rename(of_arms: tuple[A, ...], names: Mapping[str, str]) -> tuple[A, ...]:
-    """What is of these arms, under their new names."""
-    return tuple(structs.replace(one, arm=names[one.arm]) for one in of_arms if one.arm in names)
 
 
 def _in_cycles(taken: Round) -> Round:

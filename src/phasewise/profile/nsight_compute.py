@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import pandas
-
 from phasewise.environment import find_tool
 from phasewise.profile.names import base_name
 from phasewise.profile.tools import Finished, relative, replay_command, run_tool, skip
@@ -157,6 +155,9 @@ def pick_row(rows: Sequence[Row], kernel: Kernel) -> Counters | None:
 
 def format_table(rows: Sequence[Row]) -> bytes:
     """The rows as CSV in SI units, without columns that name the host and its programs."""
+    # most profiles are made without this tool, and the import takes longer than they do
+    import pandas
+
     columns = [name for name in (*COLUMNS, *METRICS) if any(name in row for row in rows)]
     return pandas.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n").encode()
 

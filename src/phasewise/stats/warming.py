@@ -6,6 +6,7 @@ can tell it from a gain.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from statistics import NormalDist, median
@@ -40,8 +41,14 @@ def find_warming(sets: Sequence[Sequence[float] | np.ndarray]) -> float:
 
 def _kendall(values: np.ndarray) -> float:
     """Pairs that fall less pairs that rise."""
-    first, second = np.triu_indices(values.size, 1)
+    first, second = _list_pairs(values.size)
     return float(np.sign(values[first] - values[second]).sum())
+
+
+@functools.lru_cache(maxsize=32)
+def _list_pairs(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of each earlier one and each later one of `n`."""
+    return np.triu_indices(n, 1)
 
 
 def _variance(n: int) -> float:

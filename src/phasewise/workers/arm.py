@@ -49,6 +49,8 @@ class Launch:
     ranks: int = 1
     # whether its processes are to show how processes differ, so that none may be forked from another
     fresh: bool = True
+    # whether the tools of a profile, and with them the compiler, may be imported already
+    tooled: bool = False
     # what its processes may see and write; None where they are trusted
     enclosure: Enclosure | None = None
     folder: Path = Path()
@@ -98,6 +100,7 @@ def launch_function(
     environment: Mapping[str, str] | None = None,
     memory_bytes: int | None = None,
     timeout_s: float = 600.0,
+    fresh: bool = True,
 ) -> Launch:
     """A function that is one step; `setup(**arguments)` gives what it is called with."""
     return Launch(
@@ -108,6 +111,7 @@ def launch_function(
             "memory_bytes": memory_bytes,
         },
         environment=environment or {},
+        fresh=fresh,
         folder=Path.cwd(),
         timeout_s=timeout_s,
     )
@@ -123,6 +127,7 @@ class ArmProcesses:
                 environment={**launch.environment, **extra},
                 folder=launch.folder,
                 fresh=launch.fresh,
+                tooled=launch.tooled,
                 files=files,
                 enclosure=launch.enclosure,
             )

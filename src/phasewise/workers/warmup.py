@@ -14,9 +14,11 @@ from phasewise.workers.arm import ArmProcesses
 # steps of one window, at least and at most; the fewer of slow steps still give nine points to see a trend in
 WINDOW = (10, 100)
 SLOW_WINDOW = 3
-# a window of fast steps lasts this long, and the warm-up at least and at most so long: GPU clocks rise within about 0.3 s
+# a window of fast steps lasts this long, and the warm-up at least and at most so long: GPU clocks rise within about 0.3 s.
+# Where less is asked of a block than 0.02 s, as many blocks do
 WINDOW_S = 0.05
 LEAST_S = 0.3
+LEAST_BLOCKS = 15
 MOST_S = 30.0
 # a step that takes longer, or is slow for the budget, is a block of its own
 LONG_STEP_S = 0.2
@@ -49,10 +51,10 @@ def warm_up(driver: ArmProcesses, budget: Budget, *, cold: bool, now: Callable[[
     # the window is chosen by a step that surely compiles nothing any more
     if not is_slow:
         times += driver.singles(2)
-    window = _choose_window(times[-1])
+    window, least_s = _choose_window(times[-1]), min(LEAST_S, LEAST_BLOCKS * budget.block_s)
     while not is_slow and now() - start < MOST_S:
         times += driver.singles(window)
-        if sum(times) >= LEAST_S and is_warm(times, window=window):
+        if sum(times) >= least_s and is_warm(times, window=window):
             break
     step_s = median(times[-window:]) if len(times) > window else times[-1]
     return Warmed(warmup_steps=len(times) + 1, step_s=step_s, block_steps=_choose_steps(driver, step_s, budget, cold))

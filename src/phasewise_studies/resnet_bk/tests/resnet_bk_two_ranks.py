@@ -1,19 +1,36 @@
-"""Run as one of two processes: trains three steps both ways of averaging, and prints what every rank has to agree on."""
+"""Two processes that each train three steps both ways of averaging, and give what every rank has to agree on."""
 
 from __future__ import annotations
 
-import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 
 from phasewise.kit.ranks import process_group
+from phasewise.workers.group import rank_environments
+from phasewise.workers.isolated import run_isolated
 from phasewise_studies.resnet_bk import checks, program, train
 from phasewise_studies.resnet_bk.switches import Switches
 from phasewise_studies.resnet_bk.tests.resnet_bk_cases import CPU, STACK, TINY, build, make_context, run_steps
 
 
-def main() -> None:
+def run_two_ranks() -> list[dict[str, Any]]:
+    """What each process gave."""
+    with ThreadPoolExecutor() as pool:
+        found = list(
+            pool.map(
+                lambda around: run_isolated(f"{__name__}:train_rank", None, environment=around), rank_environments(2)
+            )
+        )
+    assert all(isinstance(one, dict) for one in found), found
+    return found
+
+
+def train_rank(payload: None) -> dict[str, Any]:
     """Losses and gradient norms of DistributedDataParallel, and of one all-reduce over all gradients."""
+    # more than there are cores would wait for one another
+    torch.set_num_threads(1)
     on_gpu = torch.cuda.device_count() >= 2
     with process_group("nccl" if on_gpu else "gloo") as rank:
         device = torch.device("cuda", rank.local) if on_gpu else CPU
@@ -33,8 +50,4 @@ def main() -> None:
             checked = checks.ranks_agree(context)
             found[name] = checked.passed, checked.message
         assert len(rows) == TINY.batch
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+    return found

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,11 +15,11 @@ from phasewise_studies.resnet_bk.kernels.core import features
 from phasewise_studies.resnet_bk.reference import parameters_in
 from phasewise_studies.resnet_bk.switches import Switches
 from phasewise_studies.resnet_bk.tests.resnet_bk_cases import STACK, build, run_steps
+from phasewise_studies.resnet_bk.tests.resnet_bk_two_ranks import run_two_ranks
 from phasewise_studies.resnet_bk.train import make_training, place_rows
 
 pytestmark = pytest.mark.gpu
 GPU = torch.device("cuda", 0)
-TESTS = Path(__file__).parents[2]
 # the document's width, layers and length; a vocabulary and a batch that fill no tile
 SHAPE = Shape(batch=10, length=128, vocabulary=509, width=64, layers=4, causal=False)
 FUSED = {**STACK, "precision": "bfloat16", "fused_update": True}
@@ -131,19 +126,7 @@ def test_a_real_shortage_of_memory_halves_the_micro_batch() -> None:
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs 2 GPUs; run on a machine that has them")
 def test_two_gpus_train_as_one_over_nccl() -> None:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port = str(server.getsockname()[1])
-    common = os.environ | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-                           "PYTHONPATH": os.pathsep.join((str(TESTS), *sys.path))}  # fmt: skip
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "phasewise_studies.resnet_bk.tests.resnet_bk_two_ranks"],
-            env=common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, stdout=subprocess.PIPE, text=True,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    first, second = (json.loads(process.communicate(timeout=240)[0].splitlines()[-1]) for process in ranks)
+    first, second = run_two_ranks()
     alone = run_steps(build(device=GPU, **STACK))
     for way in ("ddp", "flat"):
         assert first[way] == second[way]

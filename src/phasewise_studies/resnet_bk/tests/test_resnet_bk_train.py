@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +12,9 @@ from phasewise_studies.resnet_bk.model import LanguageModel
 from phasewise_studies.resnet_bk.reference import parameters_in
 from phasewise_studies.resnet_bk.switches import Switches
 from phasewise_studies.resnet_bk.tests.resnet_bk_cases import CAUSAL, CPU, STACK, TINY, build, make_context, run_steps
+from phasewise_studies.resnet_bk.tests.resnet_bk_two_ranks import run_two_ranks
 from phasewise_studies.resnet_bk.train import make_training, place_rows
 
-TESTS = Path(__file__).parents[2]
 ODD = Shape(**{**TINY, "vocabulary": 509})
 # switches and how far loss and gradient norm may lie from float64's, relatively
 EXACT, HALF = 1e-5, 3e-3
@@ -150,20 +145,8 @@ def test_a_batch_that_ranks_cannot_share_is_refused() -> None:
         place_rows(inputs, Rank(rank=0, world=3), CPU)
 
 
-def test_two_processes_train_as_one(tmp_path: Path) -> None:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port = str(server.getsockname()[1])
-    common = os.environ | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
-                           "PYTHONPATH": os.pathsep.join((str(TESTS), *sys.path))}  # fmt: skip
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "phasewise_studies.resnet_bk.tests.resnet_bk_two_ranks"],
-            env=common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, stdout=subprocess.PIPE, text=True,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    first, second = (json.loads(process.communicate(timeout=120)[0]) for process in ranks)
+def test_two_processes_train_as_one() -> None:
+    first, second = run_two_ranks()
     alone = {shape: run_steps(build(Shape(**{**TINY, "causal": shape}), **STACK), shape=Shape(**{**TINY, "causal": shape}))
              for shape in (False, True)}  # fmt: skip
     assert first["rows"] != second["rows"]

@@ -1,0 +1,45 @@
+"""Arms of a measurement, found and taken out. Imports nothing of numbers: every command reads records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from msgspec import structs
+
+from phasewise.records.measure import Arm, CaseMeasurement, Inspection, Sample, ShortBlock
+
+A = TypeVar("A", Sample, Inspection, ShortBlock)
+
+
+def take_pair(case: CaseMeasurement, slower: str, faster: str) -> CaseMeasurement | None:
+    """What was measured of two arms among others, as "parent" and "variant"; None where one of them was not there."""
+    names = {slower: "parent", faster: "variant"}
+    arms = tuple(structs.replace(arm, arm=names[arm.arm]) for arm in case.arms if arm.arm in names)
+    if len(arms) < len(names):
+        return None
+    rounds = tuple(structs.replace(taken, samples=_rename(taken.samples, names)) for taken in case.rounds)
+    return structs.replace(
+        case,
+        arms=arms,
+        rounds=tuple(taken for taken in rounds if taken.samples),
+        inspections=_rename(case.inspections, names),
+        short_blocks=_rename(case.short_blocks, names),
+        # these are of the end of the stack
+        refreshes=case.refreshes if faster == "variant" else (),
+    )
+
+
+def find_arm(case: CaseMeasurement, name: str) -> Arm | None:
+    """The arm of that name."""
+    return next((arm for arm in case.arms if arm.arm == name), None)
+
+
+def find_parent_arm(case: CaseMeasurement) -> Arm | None:
+    """What the variant is compared with: its parent, or the baseline where nothing else is there."""
+    return next((arm for name in ("parent", "baseline") if (arm := find_arm(case, name)) is not None), None)
+
+
+def _rename(of_arms: tuple[A, ...], names: Mapping[str, str]) -> tuple[A, ...]:
+    """What is of these arms, under their new names."""
+    return tuple(structs.replace(one, arm=names[one.arm]) for one in of_arms if one.arm in names)
