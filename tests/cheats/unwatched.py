@@ -16,7 +16,7 @@ from phasewise.bench import worker
 from phasewise.bench.case import copy_to_cpu
 from phasewise.bench.functions import load_functions
 
-BLOCKS, STEPS, RING = 8, 16, 4
+BLOCKS, STEPS, RING = 16, 16, 4
 # under the name that a cheat would look for, as the loop below
 _now = time.perf_counter
 _worked, _true = time.thread_time, time.clock_gettime
