@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from phasewise.environment import count_cores
 from phasewise.profile.nsight_compute import KERNELS, count_kernels
 from phasewise.profile.nsight_systems import watch_system
 from phasewise.profile.shape import choose_shape
@@ -28,9 +29,10 @@ from phasewise.workers.side_by_side import was_too_tight
 # of one case in its process: waiting for the device, building, compiling, warming up, tracing
 TIMEOUT_S = 900.0
 
-# cases of a variant that are profiled side by side beside a GPU, where three variants are (PROFILES in workflow/rules/common.smk): to
-# read a trace takes a core
-CASES_AT_ONCE = 2
+# beside a GPU so many variants are profiled side by side (PROFILES in workflow/rules/common.smk), and of each as many cases as leave a core
+# for every case: to read a trace takes one, and only one case at a time is on the device
+VARIANTS_AT_ONCE = 3
+LEAST_CASES = 2
 # kernels that are counted where a slow baseline is profiled at a smaller shape: each costs a process that runs all of its
 # launches, and they are not the kernels of the whole
 FEW_KERNELS = 1
@@ -67,7 +69,7 @@ def profile_variant(
         return _profile_case(plan, planned.case, machine, root, captures, one)
 
     wanted = plan.cases if plan.profilers else ()
-    at_once = 1 if plan.device == "cpu" else CASES_AT_ONCE
+    at_once = 1 if plan.device == "cpu" else max(LEAST_CASES, count_cores() // VARIANTS_AT_ONCE)
     with share(), ThreadPoolExecutor(at_once) as pool:
         cases = tuple(pool.map(profile, wanted))
     if at_once > 1 and any(map(was_too_tight, wanted, (found.failure for found in cases))):
