@@ -8,7 +8,7 @@ import pytest
 
 from phasewise.model.layout import Layout
 from phasewise.report.figures.ladder import draw_ladder
-from phasewise.report.format import ratio_interval, time
+from phasewise.report.format import time
 from phasewise.run import Run
 from phasewise_studies.testing import REPOSITORY, RUNS
 
@@ -21,13 +21,11 @@ def test_the_chart_of_times_states_the_ratios_of_the_tables(workload: str, run: 
         if figure is None:
             continue
         rows = {row.variant: row for row in case.rows}
-        tabled = {name: row.verdict.over_parent for name, row in rows.items()}
-        tabled |= {peer.name: peer.ratio for peer in case.peers}
-        (values,) = (layer["data"]["values"] for layer in [figure.spec] if "data" in layer)
+        values = figure.spec["layer"][0]["data"]["values"]
         for rung, value in zip(case.ladder, values, strict=True):
-            assert (
-                value["ratio"] == ratio_interval(tabled.get(rung.name)) and time(rung.time_s.estimate) in value["name"]
-            )
+            drawn_s = (value["low"], value["middle"], value["high"])
+            assert (value["name"], *drawn_s) == (rung.name, rung.time_s.low, rung.time_s.estimate, rung.time_s.high)
+            assert value["told"] == time(rung.time_s.estimate)
         stack = [rung for rung in case.ladder if rung.kind in ("baseline", "phase")]
         for before, after in itertools.pairwise(stack):
             over = rows[after.name].verdict.over_parent
