@@ -116,6 +116,9 @@ def test_the_command_writes_a_project_that_plans(tmp_path):
     assert (tmp_path / "project" / "modules.py").read_text() == KERNELBENCH.read_text()
     again = call("init", "project", "--from", f"{KERNELBENCH}:Model", "--name", "adopted", folder=tmp_path)
     assert again.returncode == 2 and "exists already" in again.stderr
+    taken = call("init", "third", "--from", f"{KERNELBENCH}:Model", "--name", KERNELBENCH.stem, folder=tmp_path)
+    assert taken.returncode == 2 and "is the module's own file; choose another name" in taken.stderr
+    assert not (tmp_path / "third").exists()
     wrong = call("init", "other", "--from", f"{MODULES}:Bare", folder=tmp_path)
     assert wrong.returncode == 2 and "can't be guessed" in wrong.stderr and "Traceback" not in wrong.stderr
     assert not (tmp_path / "other").exists()

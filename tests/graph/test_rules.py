@@ -36,6 +36,20 @@ rule hold:
 """
 
 
+# a job of several cores, which writes down the threads that it has
+THREADED = """
+include: "{repository}/Snakefile"
+
+
+rule tell:
+    output:
+        "threads.txt",
+    threads: 2
+    shell:
+        "echo $OMP_NUM_THREADS $MKL_NUM_THREADS $OPENBLAS_NUM_THREADS > {{output}}"
+"""
+
+
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
     """A project that was never run: dry runs read it and write plans only."""
@@ -53,6 +67,28 @@ def test_the_rules_are_formatted(planned):
         "snakefmt", "--check", str(REPOSITORY / "Snakefile"), str(REPOSITORY / "workflow/rules"), check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_a_job_has_the_threads_of_the_run_and_not_one_for_each_of_its_cores(planned, tmp_path, threads):
+    """What is timed would have others than what its gate judged."""
+    (tmp_path / "Snakefile").write_text(THREADED.format(repository=REPOSITORY))
+    words = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(tmp_path / "Snakefile"),
+        "--cores",
+        "2",
+        "--nolock",
+        "threads.txt",
+    ]
+    told = planned.folder / "threads.txt"
+    told.unlink(missing_ok=True)
+    done = planned.call(*words, changes={"OMP_NUM_THREADS": threads}, check=False)
+    assert done.returncode == 0, done.stderr
+    assert told.read_text().split() == [threads] * 3
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ def init(folder: Path, name: str, module: str | None) -> None:
     file, config = folder / f"{name}.py", folder / "workflow" / "config.yaml"
     own = Path(module.partition(":")[0]) if module and module.partition(":")[0].endswith(".py") else None
     beside = folder / own.name if own is not None else None
+    if beside is not None and file.resolve() == beside.resolve():
+        raise PlanError(f"--name {name}: {beside} is the module's own file; choose another name for the workload")
     is_there = own is not None and beside is not None and own.resolve() == beside.resolve()
     for path in (file, config, *(() if beside is None or is_there else (beside,))):
         if path.exists():
