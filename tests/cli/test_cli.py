@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -323,6 +324,14 @@ def test_a_run_has_the_threads_that_make_report_has(monkeypatch, set_to, threads
     monkeypatch.setattr("phasewise.cli.follow.run_in_group", run)
     assert CliRunner().invoke(commands, ["run"]).exit_code == 0
     assert seen[0]["OMP_NUM_THREADS"] == threads
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_run_that_did_not_make_everything_says_that_verdicts_may_be_old(monkeypatch, code):
+    monkeypatch.setattr("phasewise.cli.keep.follow", lambda *given: (code, SimpleNamespace(ended=True)))
+    ended = CliRunner().invoke(commands, ["run"])
+    assert ended.exit_code == code
+    assert ("not everything was made: verdicts above" in ended.output) == bool(code)
 
 
 def test_a_job_of_several_ranks_keeps_each_gpu_that_it_gets(tmp_path, monkeypatch):

@@ -83,6 +83,8 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
         say((layout.root / LOG).read_text(errors="replace"))
     else:
         tell_results(made, layout)
+        if code:
+            say("not everything was made: verdicts above that wait for what is missing are of an earlier run")
         say(f"Snakemake's own lines: {LOG}")
     raise click.exceptions.Exit(code)
 
