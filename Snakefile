@@ -11,9 +11,13 @@ from phasewise.records.errors import UserError
 
 min_version("9.27")
 
-# a rule fails if any command of its pipe does; its `python` is the one that runs this file
+# a rule fails if any command of its pipe does; its `python` is the one that runs this file. Its threads are those of the run: Snakemake gives
+# a job as many as it has cores, so that what is timed would have others than what its gate judged, and such as spin while they wait
+THREADS = os.environ.get("OMP_NUM_THREADS", "1")
 shell.prefix(
-    f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+    "set -euo pipefail; "
+    f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH "
+    f"OMP_NUM_THREADS={THREADS} MKL_NUM_THREADS={THREADS} OPENBLAS_NUM_THREADS={THREADS}; "
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -46,7 +47,7 @@ rule tell:
         "threads.txt",
     threads: 2
     shell:
-        "echo $OMP_NUM_THREADS $MKL_NUM_THREADS $OPENBLAS_NUM_THREADS > {{output}}"
+        "echo $OMP_NUM_THREADS $MKL_NUM_THREADS $OPENBLAS_NUM_THREADS $(command -v python) > {{output}}"
 """
 
 
@@ -70,14 +71,15 @@ def test_the_rules_are_formatted(planned):
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
-def test_a_job_has_the_threads_of_the_run_and_not_one_for_each_of_its_cores(planned, tmp_path, threads):
+def test_a_job_has_the_python_and_the_threads_of_the_run_and_not_one_for_each_of_its_cores(planned, tmp_path, threads):
     """What is timed would have others than what its gate judged."""
     (tmp_path / "Snakefile").write_text(THREADED.format(repository=REPOSITORY))
     told = planned.folder / "threads.txt"
     told.unlink(missing_ok=True)
     words = ["snakemake", "--snakefile", str(tmp_path / "Snakefile"), "--cores", "2", "--nolock", "threads.txt"]
-    planned.call(*words, OMP_NUM_THREADS=threads)
-    assert told.read_text().split() == [threads] * 3
+    # called by its path, as `make report` does: nothing of this environment is on the PATH
+    planned.call(*words, OMP_NUM_THREADS=threads, PATH=os.defpath)
+    assert told.read_text().split() == [*[threads] * 3, str(Path(sys.executable).parent / "python")]
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,6 @@ def start_forks():
         start_fork_server()
 
 
-# Snakemake gives a job as many threads as it has cores, so that what is timed would have others than what its gate judged; and threads
-# that wait for each other spin, which is what differs most between two machines
-THREADS = os.environ.get("OMP_NUM_THREADS", "1")
-shell.prefix(
-    f"set -euo pipefail; export OMP_NUM_THREADS={THREADS} MKL_NUM_THREADS={THREADS} OPENBLAS_NUM_THREADS={THREADS}; "
-)
 GRAPH = plan_all()
 # what is timed has all cores for itself, or its share where several GPUs are at work
 TURN = workflow.global_resources["turn"]
