@@ -13,7 +13,7 @@ min_version("9.27")
 
 # a rule fails if any command of its pipe does; its `python` is the one that runs this file. Its threads are those of the run: Snakemake gives
 # a job as many as it has cores, so that what is timed would have others than what its gate judged, and such as spin while they wait
-THREADS = os.environ.get("OMP_NUM_THREADS", "1")
+THREADS = os.environ.setdefault("OMP_NUM_THREADS", "1")
 shell.prefix(
     "set -euo pipefail; "
     f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH "

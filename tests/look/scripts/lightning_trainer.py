@@ -1,4 +1,4 @@
-"""The same with Lightning's own trainer."""
+"""Lightning's trainer, which hands the whole step to its optimizer as a closure, after a look at the validation set."""
 
 import pytorch_lightning as lightning
 import torch

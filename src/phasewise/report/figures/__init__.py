@@ -1,1 +1,1 @@
-"""Vega-Lite charts through Altair; each function returns a figure, or None where there is nothing to draw."""
+"""Vega-Lite charts; each function returns a figure, or None where there is nothing to draw."""

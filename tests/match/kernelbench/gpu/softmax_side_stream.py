@@ -3,7 +3,7 @@ from softmax_triton import ModelNew as Honest
 
 
 class ModelNew(Honest):
-    """Cheats: works on a stream that nobody waits for."""
+    """Works on a stream that nobody waits for, which gains nothing: a block ends when the whole device is done."""
 
     def forward(self, x):
         if not hasattr(self, "stream"):
