@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from phasewise.model import sources
-from phasewise.model.freshness import find_closure, list_changed
+from phasewise.model.freshness import find_closure, hash_now, list_changed
 
 TEXT = """
 import torch
@@ -155,13 +155,13 @@ def test_what_was_loaded_is_stamped_as_it_was_before(work):
     (work / "kernels/fast.py").write_text("x = 1")
     stamped = closure.stamp(["work/kernels/fast.py", "work/program.py", "work/phases.py", "work/other.py"])
     assert stamped.keys() == {"work/kernels/fast.py", "work/program.py", "work/other.py"}
-    assert list_changed(stamped) == ["work/kernels/fast.py"]
+    assert list_changed(stamped, hash_now([stamped])) == ["work/kernels/fast.py"]
 
 
 def test_a_file_that_is_gone_has_changed(work):
     stamped = find_closure("./work", "work.program", work.parent).stamp(["work/reference.py"])
     (work / "reference.py").unlink()
-    assert list_changed(stamped) == ["work/reference.py"]
+    assert list_changed(stamped, hash_now([stamped])) == ["work/reference.py"]
 
 
 def test_what_a_machine_starts_its_interpreters_with_is_no_source(work, monkeypatch):
@@ -170,7 +170,8 @@ def test_what_a_machine_starts_its_interpreters_with_is_no_source(work, monkeypa
     module.__file__ = str(work.parent / "sitecustomize.py")
     assert sources.name_loaded({"sitecustomize": module}) == []
     # a record that lists one, from another machine, is as fresh as the rest of it
-    assert list_changed({"sitecustomize.py": "0", "usercustomize.py": "0", "work/gone.py": "0"}) == ["work/gone.py"]
+    stamped = {"sitecustomize.py": "0", "usercustomize.py": "0", "work/gone.py": "0"}
+    assert list_changed(stamped, hash_now([stamped])) == ["work/gone.py"]
 
 
 def test_loaded_modules_are_named_without_the_core_and_installed_packages(work):

@@ -116,26 +116,27 @@ def judge_run(run: RunPlan, root: Path) -> Standing:
     """
     make_importable(run.source, root)
     replanned = _list_replanned(run, root)
+    stamps = {row.variant: _read_stamps(run, row.variant, root) for row in run.variants}
+    now = hash_now(one.loaded or {} for stamped in stamps.values() for one in stamped)
     own: dict[str, tuple[str, ...] | None] = {}
-    commits: set[str] = set()
-    for row in run.variants:
-        folder = Layout(root).records(run.workload, run.run, row.variant)
-        stamps = [stamp for name in RECORDS if (stamp := read_stamp(folder / name)) is not None]
-        commits |= {stamp.commit for stamp in stamps}
-        if stamps:
-            own[row.variant] = _join(
-                (
-                    replanned.get(row.variant, ()),
-                    *(None if one.loaded is None else list_changed(one.loaded) for one in stamps),
-                )
-            )
+    for variant, stamped in stamps.items():
+        if stamped:
+            files = (None if one.loaded is None else list_changed(one.loaded, now) for one in stamped)
+            own[variant] = _join((replanned.get(variant, ()), *files))
     # of all variants, those that a variant stands on before it
     found: dict[str, tuple[str, ...] | None] = {}
     for row in run.variants:
         below = [found[name] for name in _list_ancestors(row, run, root) if name in found]
         found[row.variant] = _join((own.get(row.variant, ()), *below))
     changed = {name: files for name, files in found.items() if name in own}
+    commits = {one.commit for stamped in stamps.values() for one in stamped}
     return Standing(changed=changed, commits=tuple(sorted(commits)))
+
+
+def _read_stamps(run: RunPlan, variant: str, root: Path) -> list[Stamp]:
+    """Of the variant's records that are there."""
+    folder = Layout(root).records(run.workload, run.run, variant)
+    return [stamp for name in RECORDS if (stamp := read_stamp(folder / name)) is not None]
 
 
 def _list_ancestors(row: PlannedVariant, run: RunPlan, root: Path) -> tuple[str, ...]:
@@ -204,9 +205,14 @@ def _join(parts: Iterable[Iterable[str] | None]) -> tuple[str, ...] | None:
     return tuple(sorted(found))
 
 
-def list_changed(loaded: Mapping[str, str]) -> list[str]:
-    """Files whose content is another now than when the record was made."""
-    return [name for name, now in hash_files(loaded.keys() - STARTUP).items() if now != loaded[name]]
+def hash_now(loaded: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Today's hashes of all files that these records loaded."""
+    return hash_files({name for files in loaded for name in files}.difference(STARTUP))
+
+
+def list_changed(loaded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Files whose content is another `now` than when the record was made."""
+    return [name for name, then in sorted(loaded.items()) if name not in STARTUP and now[name] != then]
 
 
 def digest_changed(closure: Closure, changed: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from phasewise.model.freshness import RECORDS, Closure, Stamp, digest_changed, list_changed, read_stamp
+from phasewise.model.freshness import RECORDS, Closure, Stamp, digest_changed, hash_now, list_changed, read_stamp
 from phasewise.model.layout import Layout
 from phasewise.plan.split import split_plan
 from phasewise.records.plan import PreparePlan, VariantPlan
@@ -39,5 +39,7 @@ def _choose(before: str, stamps: Iterable[Stamp], closure: Closure) -> str:
     if not loaded or None in loaded:
         # what its processes loaded is not known, so all that they may have loaded counts
         return closure.digest
-    changed = [name for files in loaded if files for name in list_changed(files)]
+    files = [one for one in loaded if one]
+    now = hash_now(files)
+    changed = [name for one in files for name in list_changed(one, now)]
     return digest_changed(closure, changed) if changed else before
