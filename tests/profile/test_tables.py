@@ -1,11 +1,12 @@
 import pytest
-from traces import call, copy, graph, kernel, make_trace, memory, operator, sync
+from traces import call, copy, graph, kernel, make_trace, memory, operator, region, sync
 
 from phasewise.profile.counts import count_events, hides_kernels
 from phasewise.profile.kernels import ROWS, tabulate_kernels
 from phasewise.profile.operators import tabulate_operators
 from phasewise.profile.timeline import choose_frame, frame_steps, summarise
 from phasewise.profile.trace import parse_trace
+from phasewise.records.profile import CLOSURE
 
 
 def read(*groups, steps=((0, 100),)):
@@ -129,6 +130,14 @@ def test_a_loop_is_found_with_its_heaviest_operator_and_its_time():
     count = count_events(trace, frames)
     assert (count.serial_repeats, count.serial_period, count.serial_operator) == (7, 2, "aten::mm")
     assert count.serial_s == pytest.approx(68e-6)
+
+
+def test_an_optimizer_that_goes_through_its_parameters_is_no_loop_but_what_it_calls_may_be_one():
+    names = ("aten::mul_", "aten::add_") * 12
+    turns = [operator(name, 10 + 2 * index, 12 + 2 * index) for index, name in enumerate(names)]
+    optimizer = region("Optimizer.step#AdamW.step", 5, 90)
+    assert count_events(*read(*turns, optimizer)).serial_repeats == 0
+    assert count_events(*read(*turns, optimizer, region(CLOSURE, 8, 80))).serial_repeats == 12
 
 
 def test_a_step_without_events_counts_nothing():

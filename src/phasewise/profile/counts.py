@@ -11,7 +11,7 @@ from phasewise.profile.operators import NANO, nest, roots
 from phasewise.profile.repeats import describe_loop, find_loop
 from phasewise.profile.timeline import SYNCHRONISING, Frame
 from phasewise.profile.trace import KERNEL, MEMCPY, Event, Step, Trace, in_step
-from phasewise.records.profile import Count
+from phasewise.records.profile import CLOSURE, OPTIMIZER, Count
 
 LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaLaunchCooperativeKernel", "cuLaunchCooperativeKernel", "hipLaunchKernel",
             "hipExtModuleLaunchKernel", "hipModuleLaunchKernel")  # fmt: skip
@@ -66,11 +66,13 @@ def count_memory_events(trace: Trace, step: Step, device: bool) -> int:
 def _add_loop(count: Count, trace: Trace, frames: Sequence[Frame]) -> Count:
     found = []
     for frame in frames:
+        regions = in_step(trace.annotations, frame.step)
         events = [
             node.event
             for node in roots(nest(in_step(trace.operators, frame.step)))
             if (node.event.process, node.event.thread) == (frame.step.process, frame.step.thread)
             and not _is_trivial(node.event)
+            and not _is_of_optimizer(node.event, regions)
         ]
         loop = find_loop([event.name for event in events])
         if loop is not None:
@@ -81,6 +83,12 @@ def _add_loop(count: Count, trace: Trace, frames: Sequence[Frame]) -> Count:
     return msgspec.structs.replace(
         count, serial_repeats=passes, serial_operator=operator, serial_period=period, serial_s=spent * NANO
     )
+
+
+def _is_of_optimizer(event: Event, regions: Sequence[Event]) -> bool:
+    """Its way through the parameters has a finding of its own; what it is handed to call is none of its work."""
+    around = [region.name for region in regions if region.start <= event.start < region.end]
+    return CLOSURE not in around and any(name.startswith(OPTIMIZER) for name in around)
 
 
 def _is_trivial(event: Event) -> bool:

@@ -6,6 +6,8 @@ from phasewise.records.base import Bytes, Record, Scalar, Seconds, StageRecord
 from phasewise.records.machine import Sensors
 from phasewise.records.verdict import Failure
 
+# how torch begins the name of the region of an optimizer's step
+OPTIMIZER = "Optimizer.step"
 # region of what an optimizer's step is handed to call: a whole step of training, and no work of the optimizer
 CLOSURE = "closure of the optimizer"
 

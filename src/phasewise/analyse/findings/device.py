@@ -5,7 +5,7 @@ from __future__ import annotations
 from phasewise.analyse.claims import KERNEL, Ask
 from phasewise.analyse.evidence import Evidence, Judgement, absent, abstain, count, per_cent
 from phasewise.records.base import Quantity
-from phasewise.records.profile import CLOSURE
+from phasewise.records.profile import CLOSURE, OPTIMIZER
 from phasewise.records.verdict import Failure, Reason
 
 # torch-tb-profiler warns from 90 % of the device's memory on
@@ -62,7 +62,7 @@ def find_optimizer_not_fused(evidence: Evidence) -> Judgement:
     """
     if reason := evidence.lacks("breakdown", "operators"):
         return abstain(reason)
-    regions = [region for region in evidence.trace.regions if region.name.startswith("Optimizer.step")]
+    regions = [region for region in evidence.trace.regions if region.name.startswith(OPTIMIZER)]
     names = {operator.name for operator in evidence.trace.operators}
     if not regions or any(name.startswith("aten::_fused_") for name in names):
         return absent(OPTIMIZER_SHARE, share=per_cent(0.0))
