@@ -10,13 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from phasewise.cli import commands
+from phasewise.match import ask
 from phasewise.match.plan import Effort
 from phasewise.match.play import judge
 from phasewise.match.schema import render_schema
 from phasewise.records.errors import UserError
 from phasewise.records.exit_code import ExitCode
 from phasewise.records.judgement import Judgement
-from phasewise.records.verdict import Status
+from phasewise.records.verdict import Reason, Status
 from phasewise.store import encode
 
 SUMS = Path(__file__).with_name("sums.py")
@@ -138,3 +139,26 @@ def test_a_base_that_is_off_itself_widens_the_tier_and_the_verdict_says_by_how_m
     found = play("zeros", base="steep")
     assert found.exit_code is ExitCode.WRONG and 4 < found.widened < 100
     assert found.allowance.rtol == pytest.approx(found.widened * 1e-4)
+
+
+LARGE = """
+import torch
+def make_inputs(seed):
+    return {"x": torch.full((WIDTH,), float(seed % 7))}
+def base(x):
+    return 2 * x
+"""
+
+
+@pytest.mark.parametrize(
+    ("width", "says"), [(1 << 40, "memory"), (1 << 22, "4 batches of 0.0168 GB, held in 5 places")]
+)
+def test_a_base_that_does_not_fit_is_told_before_it_takes_memory_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, says: str
+) -> None:
+    monkeypatch.setattr(ask, "count_free_bytes", lambda: 1 << 28)
+    (tmp_path / "large.py").write_text(f"WIDTH = {width}\n{LARGE}")
+    sides = (f"{tmp_path}/large.py:base", f"{tmp_path}/large.py:base")
+    (found,) = judge(*sides, device="cpu", effort=EFFORT).judgements
+    assert (found.status, found.reason) == (Status.INCONCLUSIVE, Reason.OUT_OF_MEMORY)
+    assert says in found.detail

@@ -12,7 +12,7 @@ from phasewise.workers import oom
 from phasewise.workers import process as process_module
 from phasewise.workers.failure import describe_exit
 from phasewise.workers.isolated import run_isolated
-from phasewise.workers.oom import count_oom_kills
+from phasewise.workers.oom import count_free_bytes, count_oom_kills
 
 KILLED = "import os, signal\ndef run(payload):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
 
@@ -43,6 +43,20 @@ def test_a_kernel_that_does_not_tell_has_counted_none(tmp_path: Path) -> None:
     assert count_oom_kills(tmp_path, tmp_path) == 0
     (tmp_path / "vmstat").write_text("nr_free_pages 12\n")
     assert count_oom_kills(tmp_path, tmp_path) == 0
+
+
+def test_the_limit_of_the_own_control_group_counts_but_for_pages_of_files(kernel: tuple[Path, Path]) -> None:
+    proc, cgroups = kernel
+    whole, own = count_free_bytes(proc, cgroups), cgroups / "jobs/one"
+    (own / "memory.current").write_text("700000\n")
+    (own / "memory.max").write_text("max\n")
+    assert count_free_bytes(proc, cgroups) == pytest.approx(whole, rel=0.5)
+    (own / "memory.max").write_text("1000000\n")
+    assert count_free_bytes(proc, cgroups) == 300_000
+    (own / "memory.stat").write_text("anon 600000\ninactive_file 100000\n")
+    assert count_free_bytes(proc, cgroups) == 400_000
+    (own / "memory.current").write_text("2000000\n")
+    assert count_free_bytes(proc, cgroups) == 0
 
 
 def test_this_kernel_can_be_asked() -> None:

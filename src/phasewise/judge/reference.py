@@ -17,6 +17,7 @@ import torch
 
 from phasewise.bench.case import BuiltCase, build_reference, fill_defaults, wrap_program
 from phasewise.bench.functions import Batch, Functions
+from phasewise.judge.pool import count_batches
 from phasewise.judge.sample import choose_items
 from phasewise.judge.trajectory import Named, Trajectory, follow
 from phasewise.model.discover import load_sibling
@@ -27,11 +28,6 @@ from phasewise.records.errors import PlanError
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.tensors import category, clone
 
-# batches of which the result is known
-POOL = 4
-# fewer where one takes more bytes than this
-BATCH_BYTES = 1 << 28
-FEWEST = 2
 # of a program with state so many steps at least: of three, one that leaves out the second can go five sixths of the way by chance
 LEAST_STEPS = 4
 SEEDS = 2**31
@@ -103,7 +99,7 @@ def make_reference(
     """Draw batches and follow the reference over them."""
     size = sum(tensor.numel() * tensor.element_size() for tensor in inputs.values())
     steps = max(LEAST_STEPS, planned.steps)
-    count = max(planned.steps, POOL if size <= BATCH_BYTES else FEWEST)
+    count = max(planned.steps, count_batches(size))
     seeds = [secrets.randbelow(SEEDS) for _ in range(max(count, steps))]
     shape = Shape(**planned.shape)
     batches = tuple(functions.make_inputs(planned.case, shape, seed) for seed in seeds)

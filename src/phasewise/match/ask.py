@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from phasewise.analyse.floor import find_floor
+from phasewise.judge.pool import count_batches
 from phasewise.match.known import Base, BaseRequest, Candidate, CandidateRequest
 from phasewise.match.plan import CASE, TIMEOUT_S, name_paths
 from phasewise.match.side import Side
@@ -20,14 +21,17 @@ from phasewise.records.prepare import CaseWork
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.enclosure import Enclosure
 from phasewise.workers.isolated import run_isolated
+from phasewise.workers.oom import count_free_bytes
 
 PROBE = "phasewise.match.probe"
 # of the reference, the first that the base can do; "" is that of its inputs
 DTYPES = ("float64", "float32", "")
+# places where each batch lies while rounds are timed: the parent's file, the judge, and three arms
+HOLDERS = 5
 
 
 def ask_base(side: Side, overrides: Mapping[str, Scalar], start: Path, device: str) -> Base | Failure:
-    """What is known of the base; a failure where it does not fit into memory in any dtype.
+    """What is known of the base; a failure where it does not fit into memory in any dtype, or its batches do not.
 
     :raises UserError: it can't be called
     """
@@ -35,9 +39,12 @@ def ask_base(side: Side, overrides: Mapping[str, Scalar], start: Path, device: s
         request = BaseRequest(
             side=side, overrides=dict(overrides), start=str(start), device=device, dtypes=DTYPES[first:]
         )
-        found = _ask("probe_base", msgspec.to_builtins(request))
+        # where it takes too much, it is refused before others are ended for it
+        cap = count_free_bytes() if device == "cpu" else None
+        found = _ask("probe_base", msgspec.to_builtins(request), memory_bytes=cap)
         if not isinstance(found, Failure):
-            return msgspec.convert(found, Base)
+            base = msgspec.convert(found, Base)
+            return _find_shortage(base) or base
         if found.reason is not Reason.OUT_OF_MEMORY:
             raise UserError(f"judge: the base can't be run ({found.message})")
     return found
@@ -76,7 +83,27 @@ def find_best(base: Base, device: str) -> Best | None:
     return Best(seconds=floor.seconds, bound=floor.kind, flops=base.flops, bytes=float(base.bytes))
 
 
-def _ask(function: str, payload: Any, enclosure: Enclosure | None = None) -> Any | Failure:
+def _ask(
+    function: str, payload: Any, enclosure: Enclosure | None = None, memory_bytes: int | None = None
+) -> Any | Failure:
     return run_isolated(
-        f"{PROBE}:{function}", payload, environment=name_paths(), timeout_s=TIMEOUT_S, enclosure=enclosure
+        f"{PROBE}:{function}",
+        payload,
+        environment=name_paths(),
+        timeout_s=TIMEOUT_S,
+        memory_bytes=memory_bytes,
+        enclosure=enclosure,
+    )
+
+
+def _find_shortage(base: Base) -> Failure | None:
+    """Why the host can't hold the batches of a match; None if it can."""
+    batches = count_batches(base.batch_bytes)
+    free, needed = count_free_bytes(), HOLDERS * batches * base.batch_bytes
+    if needed <= free:
+        return None
+    return Failure(
+        reason=Reason.OUT_OF_MEMORY,
+        message=f"{batches} batches of {base.batch_bytes / 1e9:.3g} GB, held in {HOLDERS} places at once, take "
+        f"{needed / 1e9:.3g} GB of the host's memory, of which {free / 1e9:.3g} GB are free",
     )

@@ -37,6 +37,8 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     # of a call: operations of products as torch counts them, and bytes of arguments, weights and results
     flops: float
     bytes: Bytes
+    # of the tensors of one batch
+    batch_bytes: Bytes
 
 
 class CandidateRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
     positional, named = place(batch, device, None)
     with run_as_written(), FlopWatch() as counted:
         given = name_results(call(*positional, **named))
-    tensors = [x for name, x in batch.items() if name != PLAIN] + [*weights.values(), *given.values()]
+    given_to = [x for name, x in batch.items() if name != PLAIN]
     return msgspec.to_builtins(
         Base(
             name=side.name,
@@ -68,9 +68,15 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
             evaluates=evaluates,
             trains=isinstance(call, torch.nn.Module) and any(part.training and isinstance(part, TRAINED) for part in call.modules()),
             flops=counted.flops,
-            bytes=sum(x.numel() * x.element_size() for x in tensors),
+            bytes=count_bytes([*given_to, *weights.values(), *given.values()]),
+            batch_bytes=count_bytes(given_to),
         )
     )  # fmt: skip
+
+
+def count_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Of all their elements."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def probe_candidate(payload: dict[str, Any]) -> dict[str, Any]:
