@@ -11,14 +11,16 @@ from click.testing import CliRunner
 
 from phasewise.cli import commands
 from phasewise.match import ask
+from phasewise.match import play as match
 from phasewise.match.plan import Effort
 from phasewise.match.play import judge
 from phasewise.match.schema import render_schema
 from phasewise.records.errors import UserError
 from phasewise.records.exit_code import ExitCode
 from phasewise.records.judgement import Judgement
-from phasewise.records.verdict import Reason, Status
+from phasewise.records.verdict import Failure, Reason, Status
 from phasewise.store import encode
+from phasewise.validate.outcomes import failed_case
 
 SUMS = Path(__file__).with_name("sums.py")
 SCHEMA = Path(__file__).parents[2] / "docs" / "judge.schema.json"
@@ -150,9 +152,7 @@ def base(x):
 """
 
 
-@pytest.mark.parametrize(
-    ("width", "says"), [(1 << 40, "memory"), (1 << 22, "4 batches of 0.0168 GB, held in 5 places")]
-)
+@pytest.mark.parametrize(("width", "says"), [(1 << 40, "memory"), (1 << 22, "take at least 0.537 GB")])
 def test_a_base_that_does_not_fit_is_told_before_it_takes_memory_from_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, says: str
 ) -> None:
@@ -162,3 +162,15 @@ def test_a_base_that_does_not_fit_is_told_before_it_takes_memory_from_others(
     (found,) = judge(*sides, device="cpu", effort=EFFORT).judgements
     assert (found.status, found.reason) == (Status.INCONCLUSIVE, Reason.OUT_OF_MEMORY)
     assert says in found.detail
+
+
+def test_a_base_whose_gate_runs_out_of_memory_is_not_the_users_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    died = Failure(reason=Reason.OUT_OF_MEMORY, message="killed by SIGKILL")
+    monkeypatch.setattr(match, "validate_case", lambda *given, **named: failed_case("call", died))
+    found = play("faster")
+    assert (found.status, found.reason, found.exit_code) == (
+        Status.INCONCLUSIVE,
+        Reason.OUT_OF_MEMORY,
+        ExitCode.CANT_TELL,
+    )
+    assert "killed by SIGKILL" in found.detail and found.ratio is None

@@ -11,9 +11,9 @@ import msgspec
 from phasewise.analyse.floor import find_floor
 from phasewise.judge.pool import count_batches
 from phasewise.match.known import Base, BaseRequest, Candidate, CandidateRequest
-from phasewise.match.plan import CASE, TIMEOUT_S, name_paths
+from phasewise.match.plan import ARMS, CASE, TIMEOUT_S, name_paths
 from phasewise.match.side import Side
-from phasewise.records.base import Scalar
+from phasewise.records.base import Bytes, Scalar
 from phasewise.records.errors import UserError
 from phasewise.records.judgement import Best
 from phasewise.records.machine import Machine
@@ -26,8 +26,6 @@ from phasewise.workers.oom import count_free_bytes
 PROBE = "phasewise.match.probe"
 # of the reference, the first that the base can do; "" is that of its inputs
 DTYPES = ("float64", "float32", "")
-# places where each batch lies while rounds are timed: the parent's file, the judge, and three arms
-HOLDERS = 5
 
 
 def ask_base(side: Side, overrides: Mapping[str, Scalar], start: Path, device: str) -> Base | Failure:
@@ -97,13 +95,20 @@ def _ask(
 
 
 def _find_shortage(base: Base) -> Failure | None:
-    """Why the host can't hold the batches of a match; None if it can."""
+    """Why the host can't hold a match; None where the least that it takes is free."""
     batches = count_batches(base.batch_bytes)
-    free, needed = count_free_bytes(), HOLDERS * batches * base.batch_bytes
+    # a batch lies in the parent's file, with the judge and in each arm; a result in a file of each arm and with the judge, which has
+    # what is right in float64
+    needed = (2 + len(ARMS)) * batches * base.batch_bytes + (len(ARMS) + 1 + 2 * batches) * base.result_bytes
+    free = count_free_bytes()
     if needed <= free:
         return None
     return Failure(
         reason=Reason.OUT_OF_MEMORY,
-        message=f"{batches} batches of {base.batch_bytes / 1e9:.3g} GB, held in {HOLDERS} places at once, take "
-        f"{needed / 1e9:.3g} GB of the host's memory, of which {free / 1e9:.3g} GB are free",
+        message=f"{batches} batches of {_tell(base.batch_bytes)} with results of {_tell(base.result_bytes)}, in the hands of the judge "
+        f"and of {len(ARMS)} processes at once, take at least {_tell(needed)} of the host's memory, of which {_tell(free)} are free",
     )
+
+
+def _tell(size: Bytes) -> str:
+    return f"{size / 1e9:.3g} GB"

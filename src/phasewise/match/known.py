@@ -37,8 +37,9 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     # of a call: operations of products as torch counts them, and bytes of arguments, weights and results
     flops: float
     bytes: Bytes
-    # of the tensors of one batch
+    # of the tensors of one batch, and of what is made of it
     batch_bytes: Bytes
+    result_bytes: Bytes
 
 
 class CandidateRequest(msgspec.Struct, frozen=True, kw_only=True):

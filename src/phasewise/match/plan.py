@@ -21,6 +21,8 @@ from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, Variant
 FUNCTIONS = "phasewise.match.functions"
 CASE = "call"
 BASE, CANDIDATE = "base", "candidate"
+# arms of the rounds: the base twice, of which one shows how far its own processes stray
+ARMS = {"parent": BASE, "variant": CANDIDATE, "control": BASE}
 TIMEOUT_S = 300.0
 
 

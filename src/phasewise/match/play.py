@@ -17,7 +17,7 @@ from phasewise.judge.case import Judge, JudgeFailed
 from phasewise.match.advice import find_next_step
 from phasewise.match.ask import ask_base, ask_candidate, find_best
 from phasewise.match.known import Base
-from phasewise.match.plan import BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_match, widen_plan
+from phasewise.match.plan import ARMS, BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_match, widen_plan
 from phasewise.match.revisions import check_out
 from phasewise.match.side import Side, parse_side
 from phasewise.match.verdict import find_worst, judge_times, refuse_at_gate
@@ -33,15 +33,13 @@ from phasewise.records.judgement import WRONG, Best, Judgement, Match, find_deci
 from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome
-from phasewise.records.verdict import Failure, Status
+from phasewise.records.verdict import Failure, Reason, Status
 from phasewise.validate.case import validate_case
 from phasewise.workers.arm import Launch
 from phasewise.workers.enclosure import Enclosure, find_enclosure
 from phasewise.workers.process import refuse_in_worker
 from phasewise.workers.scratch import make_scratch
 
-# arms of the rounds: the base twice, of which one shows how far its own processes stray
-ARMS = {"parent": BASE, "variant": CANDIDATE, "control": BASE}
 # folder of what both sides are built from
 GIVEN = "given"
 # where the base itself is off by more than the tier allows, results may be off by so many times the base's own error,
@@ -166,10 +164,7 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     table.progress("the base is called once")
     base = ask_base(table.sides[BASE], overrides, start, table.device)
     if isinstance(base, Failure):
-        return Judgement(
-            status=Status.INCONCLUSIVE, reason=base.reason, detail=f"the base does not fit into memory ({base.message})",
-            reference="none", **told,
-        )  # fmt: skip
+        return leave_open(base, {**told, "reference": "none"})
     candidate = ask_candidate(table.sides[CANDIDATE], start, table.enclosures.get(CANDIDATE))
     told["reference"] = base.dtype or "the dtype of its inputs"
     if isinstance(candidate, Failure):
@@ -190,6 +185,8 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     )  # fmt: skip
     plans = plan_match(setting, choose_allowance(table.tier, setting), table.effort)
     plans, own, widened = judge_base(plans, table)
+    if own.failure is not None:
+        return leave_open(own.failure, told)
     told |= {"allowance": plans[CANDIDATE].allowance, "widened": widened}
     table.progress("the gate: the candidate")
     gate = validate_case(plans[CANDIDATE], CASE, table.root, baseline=own, enclosure=table.enclosures.get(CANDIDATE))
@@ -206,8 +203,18 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     return conclude(measured, best, told)
 
 
+def leave_open(shortage: Failure, told: Mapping[str, Any]) -> Judgement:
+    """No verdict, for want of memory."""
+    return Judgement(
+        status=Status.INCONCLUSIVE,
+        reason=shortage.reason,
+        detail=f"the base does not fit into memory ({shortage.message})",
+        **told,
+    )
+
+
 def judge_base(plans: dict[str, VariantPlan], table: Table) -> tuple[dict[str, VariantPlan], CaseValidation, float]:
-    """The base's own gate; the plans, and how many times their tolerances were widened for the base to pass it.
+    """The base's own gate, passed or out of memory; the plans, and how many times their tolerances were widened for the base to pass it.
 
     :raises UserError: it does not pass
     """
@@ -218,7 +225,8 @@ def judge_base(plans: dict[str, VariantPlan], table: Table) -> tuple[dict[str, V
         plans, widened = {role: widen_plan(plan, times) for role, plan in plans.items()}, times
         table.progress(f"the base is off by more than the tier allows: {times:.3g} times as much is allowed")
         own = validate_case(plans[BASE], CASE, table.root, enclosure=table.enclosures.get(BASE))
-    if own.outcome is not Outcome.PASS:
+    lacks_memory = own.failure is not None and own.failure.reason is Reason.OUT_OF_MEMORY
+    if own.outcome is not Outcome.PASS and not lacks_memory:
         raise UserError(
             f"judge: the base can't be judged by itself ({own.message}); choose another tier or other inputs"
         )

@@ -70,6 +70,7 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
             flops=counted.flops,
             bytes=count_bytes([*given_to, *weights.values(), *given.values()]),
             batch_bytes=count_bytes(given_to),
+            result_bytes=count_bytes(given.values()),
         )
     )  # fmt: skip
 
