@@ -171,6 +171,6 @@ def test_a_base_whose_gate_runs_out_of_memory_is_not_the_users_to_mend(monkeypat
     assert (found.status, found.reason, found.exit_code) == (
         Status.INCONCLUSIVE,
         Reason.OUT_OF_MEMORY,
-        ExitCode.CANT_TELL,
+        ExitCode.UNDECIDED,
     )
     assert "killed by SIGKILL" in found.detail and found.ratio is None
