@@ -14,7 +14,7 @@ AGAIN = {
     Reason.NEIGHBOUR: "other programs used this machine: judge again when it is quiet",
     Reason.THROTTLED: "the device slowed itself down: let it cool, and judge again",
     Reason.FEW_ROUNDS: "too few rounds could be taken: judge again with --budget standard",
-    Reason.OUT_OF_MEMORY: "judge at smaller sizes with --shapes",
+    Reason.OUT_OF_MEMORY: "give the base's module smaller sizes; --shapes would be judged beside these",
 }
 CHEATS = {
     Reason.WRONG_WHEN_TIMED: "compute each result from its own inputs, at every call",
