@@ -199,7 +199,7 @@ workload = Workload(
         "couplings' gradients from saved pivots": "8 more bytes an element than to make the pivots again",
     },
     unmeasured={
-        "cuSolverDx's gtsv_no_pivot (nvmath-python)": "a function to be called from within a kernel, and that kernel would be ours; "
-        "no GPU was at hand to try one; it makes one solve, as cuSPARSE does, where the diagonal needs N of them",
+        "cuSolverDx's gtsv_no_pivot (nvmath-python)": "a function to be called from within a kernel, which would be ours and has not "
+        "been tried; it makes one solve, as cuSPARSE does, where the diagonal needs N of them",
     },
 )
