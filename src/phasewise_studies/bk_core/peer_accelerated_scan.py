@@ -35,13 +35,12 @@ def accelerated_scan(inputs: Mapping[str, Tensor], case: str, shape: Shape, devi
     )
 
 
-def make_diagonal(scan: Scan, compile_part: Callable[[Callable[..., Tensor]], Any]) -> Callable[..., Tensor]:
+def make_diagonal(scan: Scan, compile_part: Callable[[Callable[..., Any]], Any]) -> Callable[..., Tensor]:
     """(a, b, c, E, eta) -> the diagonal as pairs (batch, length, 2); real and imaginary parts are apart outside the scans."""
     begin, go_on, end = (compile_part(part) for part in (_begin, _go_on, _end))
 
     def diagonal(a: Tensor, b: Tensor, c: Tensor, energy: float, eta: float) -> Any:
-        x, k = stack_directions(a, b, c, energy)
-        terms = begin(x, k, eta)
+        x, k, terms = begin(a, b, c, energy, eta)
         for index in range(NEWTON):
             forget, given = (torch.view_as_complex(part) for part in terms)
             pivots = torch.view_as_real(scan(forget, given))
@@ -52,19 +51,18 @@ def make_diagonal(scan: Scan, compile_part: Callable[[Callable[..., Tensor]], An
     return diagonal
 
 
-def stack_directions(a: Tensor, b: Tensor, c: Tensor, energy: float) -> tuple[Tensor, Tensor]:
-    """a - E and the coupling to the position before, (batch, 2, length): from the left, and from the right with all reversed."""
-    x, k = a - energy, (b * c).expand(a.shape[0], a.shape[1] - 1)
-    both = torch.stack((k, k.flip(1)), dim=1)
-    return torch.stack((x, x.flip(1)), dim=1), torch.nn.functional.pad(both, (1, 0))
-
-
-def _begin(x: Tensor, k: Tensor, eta: float) -> Tensor:
+def _begin(a: Tensor, b: Tensor, c: Tensor, energy: float, eta: float) -> tuple[Tensor, Tensor, Tensor]:
+    """a - E (batch, 2, length) from the left, and from the right with all reversed; the coupling to the position before, which
+    a batch may share; terms of the first of Newton's steps.
+    """
+    x, k = a - energy, torch.atleast_2d(b * c)
+    x, k = torch.stack((x, x.flip(1)), dim=1), torch.stack((k, k.flip(1)), dim=1)
+    k = torch.nn.functional.pad(k, (1, 0))
     re, im = x, torch.full_like(x, -eta)
     for _ in range(FORGETTING):
         r_re, r_im = _invert_before(re, im)
         re, im = x - k * r_re, -eta - k * r_im
-    return _linearise(re, im, x, k, eta)
+    return x, k, _linearise(re, im, x, k, eta)
 
 
 def _go_on(pivots: Tensor, x: Tensor, k: Tensor, eta: float) -> Tensor:
