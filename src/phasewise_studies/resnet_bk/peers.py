@@ -67,6 +67,7 @@ class Mixed(nn.Module):
 def train_with(make_mixer: Callable[[], nn.Module], inputs: Batch, shape: Shape, device: torch.device) -> Program:
     """The training step of the end of our stack with these mixers, each of which gives a tuple whose first is (batch, length, width)."""
     model = make_model(sizes_of(shape), choose_ways(OURS), parameters_in(inputs), device)
+    # the library's layers draw their own weights
     torch.manual_seed(0)
     for index, block in enumerate(model.blocks):
         model.blocks[index] = Mixed(block, make_mixer().to(device))

@@ -146,5 +146,5 @@ CONSIDERED = {
 
 # of other packages
 UNMEASURED = {
-    "DiffEqGPU.jl": "it wants Julia; its authors' own data are in the notes, and cubie does the same in Python",
+    "DiffEqGPU.jl": "it wants Julia; its authors' own data are cited in the study's notes",
 }

@@ -1,13 +1,14 @@
 """Boundary-value problems by cubie: RK4 and right-hand side in one kernel with a thread a problem, Newton's iteration around it in torch.
 
-cubie takes equations in symbols, and parameters that differ from problem to problem; a table over the state it does not take. So Gamma(c) of a wavelength is
-its Chebyshev series here, by Clenshaw's recurrence.
+cubie takes equations in symbols, and parameters that differ from problem to problem: in place of a table Gamma(c) of a wavelength is its Chebyshev series here,
+by Clenshaw's recurrence.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -40,7 +41,8 @@ def solve_with(
     from cubie.cache_root import set_cache_root
 
     # else it writes into the folder that it is called in
-    set_cache_root(tempfile.mkdtemp(prefix="cubie-"))
+    folder = tempfile.TemporaryDirectory(prefix="cubie-")
+    set_cache_root(folder.name)
     names = [_name(term) for term in range(TERMS)]
     system = create_ODE_system(
         write_equations(), states={"c": 0.0, "v": 0.0}, parameters=dict.fromkeys(names, 0.0), swept_parameters=names,
@@ -61,7 +63,7 @@ def solve_with(
         c, v = take(found.state)[-1].clone().view(2, *c.shape)
         return c, v
 
-    return make_shooting(integrate, shape, device)
+    return replace(make_shooting(integrate, shape, device), close=folder.cleanup)
 
 
 def write_equations() -> list[str]:

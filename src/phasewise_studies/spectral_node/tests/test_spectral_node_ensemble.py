@@ -40,6 +40,8 @@ def test_the_equations_are_those_of_a_geodesic() -> None:
     assert torch.allclose(known["dv"], -gamma * v * v, atol=3e-5)
 
 
+# a process has its simulator or the GPU, whichever cubie is imported for
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, and the test below asks it")
 def test_in_its_simulator_it_gives_what_the_reference_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
     cuda = pytest.importorskip("cubie._cudasim_extensions", reason=NO_PACKAGE).cuda
@@ -50,6 +52,7 @@ def test_in_its_simulator_it_gives_what_the_reference_gives(monkeypatch: pytest.
 
     built = ensemble.solve_with(inputs, SHAPE, torch.device("cpu"), lambda tensor: cuda.to_device(tensor.numpy()), take)
     assert worst(built, "solve", SHAPE) <= 1
+    built.close()
 
 
 @pytest.mark.gpu
