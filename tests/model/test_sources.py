@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from phasewise.model import sources
+from phasewise.model.discover import load_peers
 from phasewise.model.freshness import find_closure, hash_now, list_changed
 
 TEXT = """
@@ -116,6 +118,9 @@ def work(tmp_path, monkeypatch):
         "program.py": "import phasewise.kit.graphs\nfrom .switches import Switches\n"
         "def build():\n    from .kernels import fast\n    return open('table.npz')",
         "checks.py": "from work import reference",
+        "peers.py": "",
+        "peer_solver.py": "from work import solver",
+        "solver.py": "",
         "reference.py": "",
         "other.py": "",
         "kernels/__init__.py": "SOURCE = 'cuda/rows.cu'",
@@ -142,12 +147,23 @@ def test_a_closure_has_what_the_program_may_load_and_not_what_only_the_plan_is_m
     own = {name for name in closure.files if name.startswith("work/")}
     assert own == {
         "work/__init__.py", "work/program.py", "work/switches.py", "work/checks.py", "work/reference.py",
+        "work/peers.py", "work/peer_solver.py", "work/solver.py",
         "work/kernels/__init__.py", "work/kernels/fast.py", "work/kernels/cuda/rows.cu", "work/kernels/cuda/rows.cuh",
         "work/numbers/table.npz",
     }  # fmt: skip
     assert closure.planned == {"work/phases.py", "work/goals.py"}
     others = closure.files.keys() - own
     assert "phasewise/kit/graphs.py" in others and all(name.startswith("phasewise/kit/") for name in others)
+
+
+def test_a_peer_alone_in_its_file_is_found_there_and_others_among_the_peers(work):
+    names = [load_peers("work.program", peer).__name__ for peer in ("solver", "another")]
+    assert names == ["work.peer_solver", "work.peers"]
+    (work / "peers.py").unlink()
+    for name in ("work.peers", "work.program"):
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    assert load_peers("work.program", "another").__name__ == "work.program"
 
 
 def test_what_was_loaded_is_stamped_as_it_was_before(work):

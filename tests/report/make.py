@@ -245,6 +245,7 @@ def make_run_plan() -> RunPlan:
         workload=WORKLOAD, source="toy/phases.py", run=RUN, size="full", device="h200", summary="Energy and forces of toy molecules",
         tier="moderate", cases=CASES, parts=("week-1", "week-2"), phases=phases, variants=variants, stack=dict.fromkeys(CASES, STACK),
         targets=targets, risks=(HAND_RISK,), considered=(("Half precision throughout", "forces lose three digits"),),
+        unmeasured=(("a server of models", "does not fit beside this torch"),),
         document="Toy plan", promises=tuple(one.promise for one in make_promises()),
     )  # fmt: skip
 

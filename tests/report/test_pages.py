@@ -67,6 +67,14 @@ def test_the_floor_of_a_step_is_not_that_of_a_baseline_timed_by_the_item() -> No
     )
 
 
+def test_what_was_not_measured_is_named_among_the_peers_with_its_reason() -> None:
+    records = make_records()
+    wanted = "does not fit beside this torch"
+    assert wanted in page_of(records, "results").split('<a id="peers">')[1].split("\n## ")[1]
+    whole = change(records, msgspec.structs.replace(records.plan, unmeasured=()))
+    assert wanted not in page_of(whole, "results")
+
+
 def test_every_section_of_an_index_is_there_in_order_in_html(documents: dict[str, str]) -> None:
     sections = [one["id"] for one in read_html(documents["index"]).all("section") if one.get("class") != "group"]
     assert sections == ORDER

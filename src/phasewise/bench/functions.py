@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from phasewise.model.discover import load_sibling, load_workload, program_name
+from phasewise.model.discover import load_peers, load_sibling, load_workload, program_name
 from phasewise.model.fields import Items
 from phasewise.model.parse import parse
 from phasewise.model.program import Program
@@ -86,8 +86,8 @@ def make_switches(workload: Workload, values: Mapping[str, Any]) -> Any:
 
 
 def load_peer(functions: Functions, name: str) -> Callable[..., Program]:
-    """The function `name` (dashes as underscores) of `peers.py`: (inputs, case, shape, device) -> Program."""
-    module = load_sibling(functions.module.__name__, "peers")
+    """The function `name` (dashes as underscores) of `peers.py` or `peer_<name>.py`: (inputs, case, shape, device) -> Program."""
+    module = load_peers(functions.module.__name__, name)
     peer = getattr(module, name.replace("-", "_"), None)
     if not callable(peer):
         raise PlanError(

@@ -20,7 +20,7 @@ from phasewise.bench.functions import Batch, Functions
 from phasewise.judge.pool import count_batches
 from phasewise.judge.sample import choose_items
 from phasewise.judge.trajectory import Named, Trajectory, follow
-from phasewise.model.discover import load_sibling
+from phasewise.model.discover import load_peers
 from phasewise.model.layout import Layout
 from phasewise.model.sources import hash_files, name_loaded
 from phasewise.model.workload import Peer, Shape
@@ -56,7 +56,7 @@ def load_reference(
 ) -> Reference | str:
     """The reference that this variant is compared with, from the cache or made now; a sentence why there is none.
 
-    A peer that solves another problem has `<name>_reference` of `peers.py`, (inputs, case, shape) in float64, or none.
+    A peer that solves another problem has `<name>_reference` beside its function, (inputs, case, shape) in float64, or none.
 
     Raises:
         PlanError: it is not in float64, or not a number everywhere.
@@ -164,7 +164,7 @@ def _choose_items(planned: PlannedCase, functions: Functions, seed: int) -> torc
 
 
 def _own_reference(functions: Functions, peer: Peer) -> Callable[..., Any] | None:
-    module = load_sibling(functions.module.__name__, "peers")
+    module = load_peers(functions.module.__name__, peer.name)
     found = getattr(module, f"{peer.name.replace('-', '_')}_reference", None)
     return found if callable(found) else None
 

@@ -12,6 +12,9 @@ from typing import Any
 from phasewise.model.workload import Workload
 from phasewise.records.errors import PlanError
 
+# of the file that holds one peer alone
+PEER = "peer_"
+
 
 def default_source(name: str) -> str:
     """Where a workload without a `source` is looked for: among the shipped ones."""
@@ -111,6 +114,13 @@ def load_sibling(program: str, name: str) -> ModuleType:
     if package and _find_spec(f"{package}.{name}") is not None:
         return importlib.import_module(f"{package}.{name}")
     return importlib.import_module(program)
+
+
+def load_peers(program: str, peer: str) -> ModuleType:
+    """The module that holds the function of `peer`: `peer_<name>.py` beside the program module, else `peers`, else that module."""
+    package, _, _ = program.rpartition(".")
+    own = f"{PEER}{peer.replace('-', '_')}"
+    return load_sibling(program, own if package and _find_spec(f"{package}.{own}") is not None else "peers")
 
 
 def _find_spec(name: str) -> importlib.machinery.ModuleSpec | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from phasewise.model.apart import call_apart
-from phasewise.model.discover import load_workload, make_importable, name_source
+from phasewise.model.discover import PEER, load_workload, make_importable, name_source
 from phasewise.model.layout import Layout
 from phasewise.model.parse import parse
 from phasewise.model.sources import STARTUP, add_named_files, find_file, follow_imports, hash_files, name_files
@@ -56,13 +56,23 @@ def find_closure(source: str, program: str, root: Path) -> Closure:
     """
     make_importable(source, root)
     package = program.rpartition(".")[0]
+    own = name_files(program)
     reached = follow_imports(
-        name
-        for module in (program, *(f"{package}.{sibling}" for sibling in SIBLINGS if package))
-        for name in name_files(module)
+        [
+            *own,
+            *(name for sibling in SIBLINGS if package for name in name_files(f"{package}.{sibling}")),
+            *(peer for name in own if package for peer in _list_lone_peers(name)),
+        ]
     )
     planned = follow_imports(name_files(name_source(source, root))) - reached
     return Closure(files=hash_files(add_named_files(reached)), planned=frozenset(planned))
+
+
+def _list_lone_peers(program: str) -> Iterator[str]:
+    """Files beside the program's that hold one peer each."""
+    path = find_file(program)
+    for peer in sorted(path.parent.glob(f"{PEER}*.py")) if path is not None else ():
+        yield str(PurePosixPath(program).with_name(peer.name))
 
 
 class Stamp(msgspec.Struct):

@@ -215,7 +215,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Peer:
-    """Another package's way to do the same work: a function of `peers.py` that returns a Program."""
+    """Another package's way to do the same work: a function of `peers.py` that returns a Program, or of `peer_<name>.py`, which no other peer's record loads."""
 
     name: Name
     # distribution whose version is recorded
@@ -272,3 +272,5 @@ class Workload:
     environment: Callable[[Any], Mapping[str, str]] | None = None
     # things that were weighed and not done, with the reason
     considered: Mapping[Text, Text] = field(default_factory=dict)
+    # other packages' ways that a reader would ask for and that were not measured, with the reason
+    unmeasured: Mapping[Text, Text] = field(default_factory=dict)

@@ -45,6 +45,7 @@ def make_run_plan(
         targets=tell_targets(workload, cases),
         risks=tuple(_tell_risk(risk) for risk in workload.risks),
         considered=tuple(workload.considered.items()),
+        unmeasured=tuple(workload.unmeasured.items()),
         document=document.document if document is not None else "",
         promises=document.promises if document is not None else (),
     )

@@ -104,7 +104,7 @@ class VariantPlan(Record, frozen=True, kw_only=True):
     kept: bool = True
     must: str | None = None
     switches: dict[str, Scalar] = {}
-    # a peer's name in `peers.py`
+    # a peer's name
     peer: str | None = None
     environment: dict[str, str] = {}
     # processes of the arm; more than one is a process group
@@ -257,6 +257,8 @@ class RunPlan(Record, frozen=True, kw_only=True):
     targets: tuple[PlannedTarget, ...] = ()
     risks: tuple[PlannedRisk, ...] = ()
     considered: tuple[tuple[str, str], ...] = ()
+    # other packages' ways that were not measured, with the reason
+    unmeasured: tuple[tuple[str, str], ...] = ()
     # what the user's document calls itself, and what it promises; "" = there is none
     document: str = ""
     promises: tuple[Promise, ...] = ()

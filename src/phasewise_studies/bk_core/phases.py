@@ -174,6 +174,12 @@ workload = Workload(
             different=ONE_SOLVE,
         ),
         Peer("torch-associative-scan", cases=("forward",), package="torch", needs=CUDA),
+        Peer(
+            "accelerated-scan",
+            cases=("forward",),
+            package="accelerated-scan",
+            needs=Needs(cuda=True, modules=("accelerated_scan", "triton")),
+        ),
     ),
     tiers=TIERS,
     checks=(
@@ -191,5 +197,9 @@ workload = Workload(
         "theta/phi in complex128": "overflows too, from a length of 960 on; it is slower and not the answer",
         "a halo of fixed length": "exact to float32 for eta = 1, where 24 positions forget a wrong start; not in general",
         "couplings' gradients from saved pivots": "8 more bytes an element than to make the pivots again",
+    },
+    unmeasured={
+        "cuSolverDx's gtsv_no_pivot (nvmath-python)": "a function to be called from within a kernel, which would be ours and has not "
+        "been tried; it makes one solve, as cuSPARSE does, where the diagonal needs N of them",
     },
 )

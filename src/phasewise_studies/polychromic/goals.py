@@ -69,11 +69,15 @@ CONSIDERED = {
     "Qwen3-8B in NF4": "bitsandbytes is 43 MB and the model 16 GB, neither to be had offline; a decode step of 8 B bfloat16 weights "
     "has a floor of 3.8 ms, so 55,600 steps take 3.6 min instead of the document's 8.4 h [estimate]",
     "flash-attn package": "torch's SDPA brings FlashAttention 2 and cuDNN's; the wheel builds for an hour",
-    "vLLM": "a wheel of over 64 MiB that brings its own torch; generate_batch of transformers is the paged peer",
     "dropout in the adapters": "the timed cases take 0: masks of 2 x 512 x 30 x 7 inputs would be most of the canonical batch; "
     "the fused layers multiply x once for weight and adapter, and a dropped x is another x; the command line's default is 0, and with "
     "--dropout above 0 the plain layers learn",
     "n x n distances": "only their mean is used, and that needs the sum of the vectors alone: 100 MB read once instead of 4 MB more written",
     "replies while learning": "the next window's replies could be drawn on a second stream from adapters one step old; that is another algorithm",
     "speculative decoding": "48 replies already share each weight that is read; it pays at one reply",
+}
+
+# of other packages
+UNMEASURED = {
+    "vLLM": "does not fit beside this torch: it brings its own; generate_batch of transformers is the paged peer",
 }

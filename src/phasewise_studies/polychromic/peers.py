@@ -1,4 +1,4 @@
-"""The same pieces of work by transformers, sentence-transformers, Liger and Unsloth, on the same weights where they take them."""
+"""The same pieces of work by transformers, sentence-transformers, Liger and Unsloth, on the same weights where they take them, and by plain torch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from phasewise import Program, Shape
 from phasewise_studies.polychromic import data
+from phasewise_studies.polychromic.model.diversity import diversity_closed
 from phasewise_studies.polychromic.model.hugging_face import make_encoder_model, make_library_model
 from phasewise_studies.polychromic.model.lora import ALPHA, RANK
 from phasewise_studies.polychromic.model.optimizer import LEARNING_RATE, WEIGHT_DECAY
@@ -106,6 +107,32 @@ def cosine_matrix(inputs: Batch, case: str, shape: Shape, device: torch.device) 
         touching = upper.sum(1) + upper.sum(2)
         rest = (whole[:, None] - touching) / max((n - 1) * (n - 2) / 2, 1)
         return {"score": score, "marginals": score[:, None] - rest}
+
+    return Program(step=step)
+
+
+def torch_batched(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """All groups at once in plain torch: one batched product, the sums of its rows, and what of them touches each reply."""
+
+    def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        n = batch["e"].shape[1]
+        cosines = batch["e"] @ batch["e"].mT
+        touching = (n - 1) - (cosines.sum(-1) - cosines.diagonal(dim1=-2, dim2=-1))
+        whole = touching.sum(-1) / 2
+        score = whole / max(n * (n - 1) / 2, 1)
+        rest = (whole[:, None] - touching) / max((n - 1) * (n - 2) / 2, 1)
+        return {"score": score, "marginals": score[:, None] - rest}
+
+    return Program(step=step)
+
+
+def compiled_closed_form(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
+    """The closed form under torch.compile: what the compiler makes of our algorithm, without a kernel of one's own."""
+    compute = torch.compile(diversity_closed, dynamic=False)
+
+    def step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        score, marginals = compute(batch["e"])
+        return {"score": score, "marginals": marginals}
 
     return Program(step=step)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phasewise import Idea, Needs, Peer, Phase, Risk, Tolerance, Workload
 from phasewise_studies.polychromic.cases import CASES
-from phasewise_studies.polychromic.goals import CHECKS, CONSIDERED, PARTS, RISKS, TARGETS, TIERS
+from phasewise_studies.polychromic.goals import CHECKS, CONSIDERED, PARTS, RISKS, TARGETS, TIERS, UNMEASURED
 from phasewise_studies.polychromic.switches import EVERYTHING, GRAPHED, Switches
 
 CUDA = Needs(cuda=True)
@@ -202,6 +202,8 @@ PEERS = (
     ),
     Peer("sentence-transformers", package="sentence-transformers", needs=Needs(modules=("sentence_transformers",)), cases=("encode",)),
     Peer("cosine-matrix", package="sentence-transformers", needs=Needs(modules=("sentence_transformers",)), cases=("diversity",)),
+    Peer("torch-batched", package="torch", cases=("diversity",)),
+    Peer("compiled-closed-form", package="torch", needs=CUDA, cases=("diversity",)),
     Peer(
         "liger", package="liger-kernel", needs=Needs(cuda=True, modules=("liger_kernel", "transformers", "peft")), cases=("micro-step",),
         different="its adapters are PEFT's, drawn by PEFT",
@@ -225,4 +227,5 @@ workload = Workload(
     targets=TARGETS,
     risks=RISKS,
     considered=CONSIDERED,
+    unmeasured=UNMEASURED,
 )

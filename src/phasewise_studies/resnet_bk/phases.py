@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise import Case, Check, Idea, Needs, Phase, Shape, Workload
+from phasewise import Case, Check, Idea, Needs, Peer, Phase, Shape, Workload
 from phasewise_studies.resnet_bk.goals import (
     CONSIDERED,
     FLOAT32,
@@ -21,6 +21,8 @@ TRAINING = ("documented", "causal")
 INFERENCE = ("forward", "decode")
 GPU = Needs(cuda=True)
 KERNELS = Needs(cuda=True, modules=("triton",), capability=(7, 5))
+FLASH = Needs(cuda=True, modules=("fla", "einops", "transformers"), capability=(8, 0))
+OTHER_MIXER = "the same skeleton with another mixer in place of the tridiagonal inverse: it learns another function, so times are compared and no results"
 
 
 def _shape(
@@ -199,6 +201,10 @@ workload = Workload(
             expect=(3.4, 4.0), cases=("causal",), needs=Needs(cuda=True, gpus=4), tolerance=HALF,
             method="the same on four GPUs", risks=(RISKS["several-ranks"],),
         ),
+    ),
+    peers=(
+        Peer("gated-deltanet", package="flash-linear-attention", needs=FLASH, cases=("causal",), different=OTHER_MIXER),
+        Peer("gated-linear-attention", package="flash-linear-attention", needs=FLASH, cases=("causal",), different=OTHER_MIXER),
     ),
     checks=(
         Check("loss-curve", when="kept", cases=("documented",)),

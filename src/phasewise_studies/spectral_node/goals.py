@@ -143,3 +143,8 @@ CONSIDERED = {
         "solve and couple draw concentrations at random, so that every problem is different"
     ),
 }
+
+# of other packages
+UNMEASURED = {
+    "DiffEqGPU.jl": "it wants Julia; its authors' own data are cited in the study's notes",
+}

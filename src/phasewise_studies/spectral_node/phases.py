@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phasewise import Case, Check, Idea, Needs, Peer, Phase, Shape, Tolerance, Workload
-from phasewise_studies.spectral_node.goals import CONSIDERED, RISKS, SAME_STEPS, TARGETS, TIERS
+from phasewise_studies.spectral_node.goals import CONSIDERED, RISKS, SAME_STEPS, TARGETS, TIERS, UNMEASURED
 from phasewise_studies.spectral_node.switches import Switches
 
 
@@ -154,6 +154,7 @@ workload = Workload(
         # the closed form takes no steps; these take the steps of the kernel
         Peer("torch-compile", package="torch", cases=("solve",), beside="triton-fused"),
         Peer("diffrax", package="diffrax", needs=Needs(modules=("diffrax",)), cases=("solve",), beside="triton-fused"),
+        Peer("cubie", package="cubie", needs=Needs(cuda=True, modules=("cubie", "numba_cuda_mlir")), cases=("solve",), beside="triton-fused"),
         Peer("torchdiffeq-rk4", package="torchdiffeq", needs=Needs(modules=("torchdiffeq",)), cases=("solve",), beside="triton-fused"),
         Peer("torchode", package="torchode", needs=Needs(modules=("torchode",)), cases=("transitions",)),
         Peer("torchdiffeq-adjoint", package="torchdiffeq", needs=Needs(modules=("torchdiffeq",)), cases=("train",),
@@ -177,4 +178,5 @@ workload = Workload(
     ),
     targets=TARGETS,
     considered=CONSIDERED,
+    unmeasured=UNMEASURED,
 )  # fmt: skip

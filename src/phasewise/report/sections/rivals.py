@@ -11,9 +11,11 @@ from phasewise.run import Run
 
 
 def render_peers(run: Run) -> Section:
-    """Other packages' ways to do the same work, measured in the same rounds."""
+    """Other packages' ways to do the same work, measured in the same rounds, and those that were not measured."""
     with_peers = tuple(case for case in run.results if case.peers)
     blocks = by_case(with_peers, "peers", lambda case: (_table(run, case),))
+    if run.plan.unmeasured:
+        blocks = (*blocks, Table("Not measured", columns("Way", "Why not"), tuple(run.plan.unmeasured)))
     return Section("peers", "Peers", blocks or nothing("No peers were declared."))
 
 

@@ -42,7 +42,7 @@ def vesin_list(inputs: Batch, case: str, shape: Shape, device: torch.device) -> 
     def outputs(raw: list[Any]) -> dict[str, Tensor]:
         before = list(itertools.accumulate((atoms for _, atoms in raw), initial=0))
         return {
-            "i": torch.cat([i + first for ((i, _), _), first in zip(raw, before, strict=False)]),
+            "i": torch.cat([i.long() + first for ((i, _), _), first in zip(raw, before, strict=False)]),
             "r": torch.cat([d[:, None] for (_, d), _ in raw]),
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from phasewise import Shape
 from phasewise.bench.case import fill_defaults
 from phasewise_studies.polychromic import peers, program
 from phasewise_studies.polychromic.phases import workload
@@ -39,6 +40,29 @@ def test_sentence_transformers_agrees_with_float64(name: str, case: str) -> None
     wanted = exact.outputs(exact.step(exact.place(inputs)))
     for output, tensor in step(name, case).items():
         assert torch.allclose(tensor.double(), wanted[output], atol=1e-5)
+
+
+@pytest.mark.parametrize("replies", [1, 2, 3, 10])
+@pytest.mark.parametrize("name", ["torch_batched", "compiled_closed_form"])
+def test_plain_torch_agrees_with_float64(name: str, replies: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # what the compiler makes of it is a matter for a GPU
+    monkeypatch.setattr(torch, "compile", lambda compute, **_: compute)
+    shape = Shape(groups=5, replies=replies, width=64)
+    inputs = program.make_inputs("diversity", shape, 0)
+    wanted = program.reference(inputs, "diversity", shape).step(inputs)
+    built = getattr(peers, name)(inputs, "diversity", shape, CPU)
+    for output, tensor in built.step({"e": inputs["e"].float()}).items():
+        assert torch.allclose(tensor.double(), wanted[output], atol=1e-6)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_compiled_closed_form_agrees_with_float64() -> None:
+    shape = Shape(groups=64, replies=16, width=384)
+    inputs = program.make_inputs("diversity", shape, 0)
+    wanted = program.reference(inputs, "diversity", shape).step(inputs)
+    device = torch.device("cuda")
+    found = peers.compiled_closed_form(inputs, "diversity", shape, device).step({"e": inputs["e"].float().to(device)})
+    assert all(torch.allclose(found[name].double().cpu(), tensor, atol=1e-5) for name, tensor in wanted.items())
 
 
 @pytest.mark.gpu

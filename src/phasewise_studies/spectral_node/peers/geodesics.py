@@ -38,7 +38,7 @@ def torchdiffeq_rk4(inputs: Batch, case: str, shape: Shape, device: torch.device
                           options={"step_size": 1 / shape.steps})  # fmt: skip
         return ends[0][-1], ends[1][-1]
 
-    return _shooting(integrate, shape, device)
+    return make_shooting(integrate, shape, device)
 
 
 def torchode(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Program:
@@ -62,12 +62,14 @@ def torchode(inputs: Batch, case: str, shape: Shape, device: torch.device) -> Pr
             found = solver.solve(problem, dt0=torch.full((rows,), 1 / shape.steps, device=device)).ys[:, -1]
         return found[:, 0].reshape(c.shape), found[:, 1].reshape(c.shape)
 
-    return _shooting(integrate, shape, device)
+    return make_shooting(integrate, shape, device)
 
 
-def _shooting(
+def make_shooting(
     integrate: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], shape: Shape, device: torch.device
 ) -> Program:
+    """Newton's iteration around `integrate`, (c, v) at 0 -> (c, v) at 1, each (pairs, wavelengths)."""
+
     def place(batch: Batch) -> tuple[Tensor, Tensor]:
         one, other = (batch[name].to(device, torch.float32)[:, None] for name in ("start", "stop"))
         return one.expand(-1, shape.wavelengths).contiguous(), other.expand(-1, shape.wavelengths).contiguous()
