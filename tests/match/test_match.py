@@ -181,5 +181,5 @@ def test_a_base_that_draws_is_told_where_to_draw(tmp_path: Path) -> None:
     (tmp_path / "drawing.py").write_text(
         "import torch\ndef make_inputs(seed): return {'x': torch.ones(8)}\ndef base(x): return x + torch.randn(8)\n"
     )
-    with pytest.raises(UserError, match=r"take random numbers from make_inputs\)$"):
+    with pytest.raises(UserError, match="take random numbers from make_inputs"):
         judge(f"{tmp_path}/drawing.py:base", f"{tmp_path}/drawing.py:base", device="cpu", effort=EFFORT)

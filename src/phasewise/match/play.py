@@ -227,9 +227,9 @@ def judge_base(plans: dict[str, VariantPlan], table: Table) -> tuple[dict[str, V
         own = validate_case(plans[BASE], CASE, table.root, enclosure=table.enclosures.get(BASE))
     lacks_memory = own.failure is not None and own.failure.reason is Reason.OUT_OF_MEMORY
     if own.outcome is not Outcome.PASS and not lacks_memory:
-        # what a guard found may be why the results are off, and it says what to do
-        told = next((f"{guard.guard}: {guard.message}" for guard in own.guards if guard.outcome is Outcome.FAIL), "")
-        why = told or f"{own.message}; choose another tier or other inputs"
+        # what guards found may be why the results are off, and they say what to do
+        told = [f"{guard.guard}: {guard.message}" for guard in own.guards if guard.outcome is Outcome.FAIL]
+        why = "; ".join(told) or f"{own.message}; choose another tier or other inputs"
         raise UserError(f"judge: the base can't be judged by itself ({why})")
     return plans, own, widened
 
