@@ -234,8 +234,8 @@ def test_a_loop_around_replayed_graphs_holds_its_own_time_and_not_that_of_their_
     assert judge("serial-loop", fast).outcome == "absent"
 
 
-@pytest.mark.parametrize(("spent", "held"), [(2e-3, 4.5e-3), (5.4e-3, 5e-3)])
-def test_a_loop_on_a_processor_holds_at_least_the_time_that_the_trace_saw(spent: float, held: float) -> None:
+@pytest.mark.parametrize(("spent", "held"), [(2e-3, 2e-3), (5.4e-3, 5e-3)])
+def test_a_loop_on_a_processor_holds_the_time_that_the_trace_saw(spent: float, held: float) -> None:
     planted = PLANTED["serial-loop"]["found"]
     # by their calls, half of the host's 5 ms and 2 ms of kernels belong to the loop; more kernel time than that it has not
     step = replace(

@@ -13,11 +13,14 @@ import pytest
 
 from phasewise.look import play
 from phasewise.look.command import parse_command
+from phasewise.look.conclude import count_work
 from phasewise.look.describe import describe_look
 from phasewise.look.page import render_look
 from phasewise.look.play import ScriptFailed, look
 from phasewise.records.errors import UserError
 from phasewise.records.look import Look
+from phasewise.records.machine import Machine
+from phasewise.records.profile import CaseProfile, Operator
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -196,3 +199,10 @@ def test_the_command_line_keeps_its_output_apart_from_the_scripts_and_ends_with_
     assert (tmp_path / "look.html").read_text().startswith("<!")
     # it was ended once its steps had been seen
     assert "trained to the end" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("cpu", "float32"), ("cuda", "tf32")])
+def test_products_of_float32_are_held_against_tf32_where_there_is_one(kind: str, dtype: str) -> None:
+    product = Operator(name="aten::mm", calls=1, self_s=1e-3, device_s=0.0, shapes="float32[8,8]", flops=1024.0)
+    profile = CaseProfile(case="step", operators=(product,), facts={"float32_matmul_precision": "high"})
+    assert count_work(profile, Machine(device="one", kind=kind, name="one")).dtype == dtype

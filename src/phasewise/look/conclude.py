@@ -20,7 +20,7 @@ CONVOLUTIONS = ("aten::convolution", "aten::_convolution", "aten::cudnn_convolut
 
 def find_findings(profile: CaseProfile, machine: Machine, step_s: Seconds) -> tuple[Finding, ...]:
     """The catalogue on one step of a script."""
-    work = count_work(profile)
+    work = count_work(profile, machine)
     return diagnose(
         Evidence(
             profile=profile,
@@ -33,12 +33,14 @@ def find_findings(profile: CaseProfile, machine: Machine, step_s: Seconds) -> tu
     )
 
 
-def count_work(profile: CaseProfile) -> CaseWork:
+def count_work(profile: CaseProfile, machine: Machine) -> CaseWork:
     """The operations of products and attention that the trace counts; bytes are not known."""
     counted = [operator for operator in profile.operators if operator.flops]
+    # a CPU has no tf32
+    precision = str(profile.facts.get("float32_matmul_precision", "")) if machine.kind == "cuda" else ""
     return CaseWork(
         case=profile.case, items=1.0, flops=sum(operator.flops or 0.0 for operator in counted), bytes=0.0,
-        working_set_bytes=0.0, dtype=_find_dtype(counted, str(profile.facts.get("float32_matmul_precision", ""))),
+        working_set_bytes=0.0, dtype=_find_dtype(counted, precision),
         counted=True,
     )  # fmt: skip
 
@@ -54,7 +56,7 @@ def _find_dtype(counted: Iterable[Operator], precision: str) -> str:
 
 def find_ceilings(profile: CaseProfile, machine: Machine) -> tuple[Ceiling, ...]:
     """What the products and the launches of a step take at least."""
-    work, peaks = count_work(profile), machine.peaks
+    work, peaks = count_work(profile, machine), machine.peaks
     found: list[Ceiling] = []
     floor = find_floor(work, machine)
     if floor is not None and peaks is not None:

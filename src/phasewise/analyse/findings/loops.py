@@ -82,14 +82,16 @@ def find_serial_loop(evidence: Evidence) -> Judgement:
 
 
 def _scale_to_loop(evidence: Evidence, asks: list[Ask]) -> list[Ask]:
-    """On a CPU, where everything is in line, at least the time that the trace saw the loop take from first pass to last.
+    """On a CPU, where everything is in line, the time that the trace saw the loop take from first pass to last: operators that are
+    called as often need not be of the loop.
 
     On a GPU the host runs ahead, so its loop may take longer than what it holds of the step.
     """
     breakdown, asked = evidence.trace.breakdown, sum(ask.seconds for ask in asks)
-    if evidence.is_cuda or asked <= 0.0 or breakdown is None or breakdown.wall_s <= 0.0:
+    spent = evidence.trace.count.serial_s
+    if evidence.is_cuda or asked <= 0.0 or spent <= 0.0 or breakdown is None or breakdown.wall_s <= 0.0:
         return asks
-    factor = max(1.0, evidence.trace.count.serial_s / breakdown.wall_s * evidence.time.step_s / asked)
+    factor = spent / breakdown.wall_s * evidence.time.step_s / asked
     return [Ask(pool=ask.pool, seconds=factor * ask.seconds, least=ask.least, most=ask.most) for ask in asks]
 
 
