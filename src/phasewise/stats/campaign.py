@@ -108,7 +108,9 @@ def renew(path: Path, table: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, or renew it in a file."""
     parser = argparse.ArgumentParser(prog="python -m phasewise.stats.campaign", description=__doc__)
-    parser.add_argument("--laws", nargs="+", choices=LAWS, default=list(LAWS), metavar="LAW", help=", ".join(LAWS))
+    parser.add_argument(
+        "--laws", nargs="+", choices=LAWS, default=list(LAWS), metavar="LAW", help=", ".join(LAWS).replace("%", "%%")
+    )
     parser.add_argument("--sets", nargs="+", choices=DESIGNS, default=list(DESIGNS), help="amounts of data")
     parser.add_argument("--runs", type=int, default=RUNS, help="runs of eight comparisons without a difference")
     parser.add_argument("--seed", type=int, default=0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -115,10 +115,12 @@ def simulate_report(
 ) -> list[list[tuple[RatioEstimate, StatusName]]]:
     """The families of a report, whose comparisons have these true `gains`, with what each is called.
 
-    It also measures `controls` A/A comparisons, which set the noise limits and teach the others like any; without
-    them there is no limit, and the corrected p-values alone decide. `shared`: whether comparisons learn from each other.
+    It also measures `controls` A/A comparisons, which set the noise limits; without them there is no limit, and the
+    corrected p-values alone decide. `shared`: whether comparisons learn from each other. A control that does has one
+    set, the least that a run makes; alone it has as many as the others, for one would tell nothing.
     """
-    aa = [simulate_comparison(rng, rules=rules, noise=noise) for _ in range(controls)]
+    once = replace(rules, most_rounds=rules.least_rounds, least_sets=1, most_sets=1) if shared else rules
+    aa = [simulate_comparison(rng, rules=once, noise=noise) for _ in range(controls)]
     measured = [[simulate_comparison(rng, rules=rules, gain=gain, noise=noise) for gain in family] for family in gains]
     found = iter(_estimate([*aa, *(one for family in measured for one in family)], rules=rules, shared=shared))
     known = [next(found) for _ in aa]
