@@ -40,10 +40,12 @@ def start_forks():
     if HAS_GPU:
         os.environ.pop(SERVER, None)
     elif SERVER not in os.environ:
-        start_fork_server()
+        start_fork_server(sets=SETS if SETS > 1 else 0)
 
 
 GRAPH = plan_all()
+# of processes, in a comparison
+SETS = max((plan.budget.max_sets for run in GRAPH.planned for plan in run.variants), default=1)
 # what is timed has all cores for itself, or its share where several GPUs are at work
 TURN = workflow.global_resources["turn"]
 TURNS = int(getattr(TURN, "value", TURN))
