@@ -13,6 +13,8 @@ from phasewise.stats.special import fdtrc
 
 # without a control in the run: what identical arms showed on a loaded two-core machine, -10 % to +10 %
 UNMEASURED_FLOOR = math.log(1.10)
+# of what the comparisons of a case take, for its control
+CONTROL_SHARE = 0.1
 
 
 def aa_floor(controls: Sequence[RatioEstimate], *, sets: int | None = None, level: float = 0.95) -> float | None:
