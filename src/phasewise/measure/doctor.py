@@ -130,7 +130,7 @@ def examine_with(
         pools.append(fill_pool(lambda: start(UNITS), POOL[machine.kind], budget, now))
         controls = repeat("A/A comparison", pools[0], pools[0], seconds / 2)
         limit = aa_floor([control.ratio for control in controls])
-        # the time was over in the first set
+        # the time was over before a second set
         floor = UNMEASURED_FLOOR if limit is None else limit
         units = _planted_units(planted, floor, machine.kind)
         progress.update(f"starting it with {units / UNITS - 1:.0%} more work")
@@ -142,7 +142,7 @@ def examine_with(
             pool.close()
     return Doctor(
         machine=machine,
-        aa=_spread(controls),
+        aa=_spread(controls) if controls else None,
         floor=math.expm1(floor),
         planted_slowdown=(units - UNITS) / UNITS,
         planted_found=sum(_status(one, floor) == "SLOWER" for one in slowed),
