@@ -46,7 +46,9 @@ def start_forks():
 
 GRAPH = plan_all()
 # of processes, in a comparison or a headline; one is not to show how processes differ
-SETS = max((plan.budget.max_sets for run in GRAPH.planned for plan in run.variants), default=1)
+SETS = max(
+    (plan.budget.max_sets for run in GRAPH.planned for plan in run.variants), default=1
+)
 SETS = max(SETS, MANY) if SETS > 1 else 0
 # what is timed has all cores for itself, or its share where several GPUs are at work
 TURN = workflow.global_resources["turn"]
