@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from synthetic_plan import CPU
-from synthetic_run import BASELINE, GPU, Phase, Run, make_run, rounds_of
+from synthetic_run import BASELINE, GPU, Phase, cut_controls, make_run, rounds_of
 
 from phasewise.analyse.families import Against, adjust
 from phasewise.records.machine import Machine
@@ -131,16 +131,6 @@ def test_without_a_control_only_ten_per_cent_is_claimed() -> None:
     assert (small.status, small.reason) == (Status.INCONCLUSIVE, Reason.BELOW_FLOOR)
     assert "no A/A control to tell a noise limit: it is taken to be 10 %" in small.detail
     assert large.status is Status.FASTER
-
-
-def cut_controls(run: Run, sets: int) -> Run:
-    """The run with so many sets of each control."""
-    for name in ("aa", "aa-baseline"):
-        (case,) = run.measurements[name].cases
-        rounds = tuple(taken for taken in case.rounds if taken.process_set < sets)
-        fewer = replace(case, rounds=rounds)
-        run.measurements[name] = replace(run.measurements[name], cases=(fewer,))
-    return run
 
 
 def test_a_control_of_one_set_with_nothing_to_learn_from_tells_no_limit() -> None:

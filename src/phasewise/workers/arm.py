@@ -48,9 +48,9 @@ class Launch:
     files: Sequence[tuple[int, ...]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     ranks: int = 1
-    # whether its processes are to show how processes differ, so that none may be forked from one that others are forked from
+    # whether its processes are to show how processes differ, so that those of other sets may not have their layout of memory
     fresh: bool = True
-    # or from one of this set of processes only
+    # the set that they are of, which may have a fork server of its own
     process_set: int | None = None
     # whether the tools of a profile, and with them the compiler, may be imported already
     tooled: bool = False
