@@ -66,8 +66,9 @@ def test_the_command_prints_a_table_and_renews_one(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_whole_campaign_keeps_its_promises_and_is_what_the_documentation_shows(repository):
-    cells = simulate_cells(list(LAWS), list(DESIGNS), runs=RUNS, jobs=1)
+    cells = simulate_cells(list(LAWS), list(DESIGNS), runs=RUNS, jobs=2)
     for cell in cells:
         check(cell, runs=RUNS)
     text = (repository / "docs/measurement.md").read_text()

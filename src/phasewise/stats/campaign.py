@@ -36,7 +36,7 @@ GAINS = (0.005, 0.01, 0.02, 0.05)
 # 5 cases and 3 kinds, one difference of three in each
 REPORT = [[0.05, 0.0, 0.0]] * 15
 # runs without a difference, and reports; a third as many runs at each gain
-RUNS = 200
+RUNS = 400
 OPEN, CLOSE = "<!-- simulation -->", "<!-- /simulation -->"
 
 
