@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec.structs import replace
 from synthetic_plan import BASELINE, CPU, GPU, Peer, Phase, make_plan, make_row, plan_phase
 from synthetic_records import record_baseline, record_control, record_peer, record_phase, rounds_of
 
@@ -145,6 +146,16 @@ def make_run(
     return run
 
 
+def cut_controls(run: Run, sets: int) -> Run:
+    """The run with so many sets of each control."""
+    for name in ("aa", "aa-baseline"):
+        (case,) = run.measurements[name].cases
+        rounds = tuple(taken for taken in case.rounds if taken.process_set < sets)
+        fewer = replace(case, rounds=rounds)
+        run.measurements[name] = replace(run.measurements[name], cases=(fewer,))
+    return run
+
+
 def predict(
     phase: str, variant: str, parent: str, low: float, high: float, finding: str = "launch-gaps"
 ) -> VariantAnalysis:
@@ -162,7 +173,7 @@ def predict(
     return VariantAnalysis(workload="toy", run="full-h200", variant=parent, cases=(), predictions=(prediction,))
 
 
-__all__ = ["BASELINE", "CPU", "GPU", "Peer", "Phase", "Run", "make_run", "predict", "rounds_of"]
+__all__ = ["BASELINE", "CPU", "GPU", "Peer", "Phase", "Run", "cut_controls", "make_run", "predict", "rounds_of"]
 
 
 def points(small: float, large: float, operators: tuple[int, int] = (0, 0)) -> tuple[ScalePoint, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from synthetic_plan import GPU
-from synthetic_run import Phase, make_run
+from synthetic_run import Phase, cut_controls, make_run
 
 from phasewise.analyse import analyse_variant
 from phasewise.records.analyse import CaseAnalysis, Finding, VariantAnalysis
@@ -88,6 +88,8 @@ def test_a_control_that_leaves_out_one_is_told() -> None:
     assert "its interval leaves out 1" in alarms(Phase(name="a", speedup=2.0), aa=1.05)
     assert "leaves out 1" not in alarms(Phase(name="a", speedup=2.0))
     assert "has no A/A control" in alarms(Phase(name="a", speedup=2.0), has_control=False)
+    alone = cut_controls(make_run(Phase(name="a", speedup=2.0), aa=1.05), 1).analyse()[0]
+    assert "its interval leaves out 1: of one set of processes, so it tells no noise limit." in " ".join(alone.alarms)
 
 
 @pytest.mark.parametrize(("outcome", "is_told"), [("absent", True), ("found", False), ("abstained", False)])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
 from synthetic_plan import CPU
-from synthetic_run import BASELINE, GPU, Phase, make_run, rounds_of
+from synthetic_run import BASELINE, GPU, Phase, cut_controls, make_run, rounds_of
 
 from phasewise.analyse.families import Against, adjust
 from phasewise.records.machine import Machine
@@ -130,7 +129,29 @@ def test_without_a_control_only_ten_per_cent_is_claimed() -> None:
     small = make_run(Phase(name="x", speedup=1.08), has_control=False).verdict("x")
     large = make_run(Phase(name="x", speedup=1.2), has_control=False).verdict("x")
     assert (small.status, small.reason) == (Status.INCONCLUSIVE, Reason.BELOW_FLOOR)
+    assert "no A/A control to tell a noise limit: it is taken to be 10 %" in small.detail
     assert large.status is Status.FASTER
+
+
+def test_a_control_of_one_set_with_nothing_to_learn_from_tells_no_limit() -> None:
+    run = cut_controls(make_run(Phase(name="x", speedup=1.08), aa=1.2), 1)
+    verdict, case = run.verdict("x"), run.analyse()[0].cases[0]
+    assert (verdict.status, verdict.reason) == (Status.INCONCLUSIVE, Reason.BELOW_FLOOR)
+    assert (
+        "its A/A control has one set of processes, which tells no noise limit: it is taken to be 10 %" in verdict.detail
+    )
+    assert verdict.numbers["floor"] == pytest.approx(0.1)
+    assert case.control is not None and case.control.floor is None and case.control.ratio is not None
+
+
+def test_a_control_of_one_set_learns_from_the_comparisons_of_its_run() -> None:
+    phases = [Phase(name=f"x{number}", speedup=1.08) for number in range(8)]
+    run = cut_controls(make_run(*phases), 1)
+    case = run.analyse()[0].cases[0]
+    assert case.control is not None and case.control.floor is not None and 0.0 < case.control.floor < 0.05
+    # of three sets, with a margin for what the noise of their rounds adds
+    assert all(run.verdict(phase.name).numbers["floor"] < 0.7 * case.control.floor for phase in phases)
+    assert {run.verdict(phase.name).status for phase in phases} == {Status.FASTER}
 
 
 def test_faster_than_the_measured_peak_is_invalid() -> None:
@@ -241,8 +262,8 @@ def test_many_comparisons_need_more_than_one_alone() -> None:
 def test_one_round_gives_no_interval_and_no_claim() -> None:
     run = make_run(Phase(name="x", speedup=1.5))
     case = run.measurements["01-x"].cases[0]
-    kept = msgspec.structs.replace(case, rounds=case.rounds[:1])
-    run.measurements["01-x"] = msgspec.structs.replace(run.measurements["01-x"], cases=(kept,))
+    kept = replace(case, rounds=case.rounds[:1])
+    run.measurements["01-x"] = replace(run.measurements["01-x"], cases=(kept,))
     verdict = run.verdict("x")
     assert verdict.status is Status.INCONCLUSIVE
     assert verdict.over_parent is None
@@ -269,8 +290,8 @@ def test_an_aa_run_raises_no_alarm_in_most_seeds() -> None:
 def test_rounds_without_the_parent_say_nothing() -> None:
     run = make_run(Phase(name="x", speedup=2.0))
     alone = rounds_of(np.random.default_rng(0), {"variant": 1e-3}, Phase(name="x"))
-    case = msgspec.structs.replace(run.measurements["01-x"].cases[0], rounds=alone, stopped="budget")
-    run.measurements["01-x"] = msgspec.structs.replace(run.measurements["01-x"], cases=(case,))
+    case = replace(run.measurements["01-x"].cases[0], rounds=alone, stopped="budget")
+    run.measurements["01-x"] = replace(run.measurements["01-x"], cases=(case,))
     verdict = run.verdict("x")
     assert (verdict.status, verdict.reason, verdict.detail) == (Status.INCONCLUSIVE, Reason.FEW_ROUNDS, "budget")
 

@@ -63,6 +63,12 @@ def test_time_that_runs_out_leaves_fewer_comparisons() -> None:
     assert 1 <= found.planted_repeats < 20
 
 
+def test_time_that_is_over_before_anything_was_compared_is_told() -> None:
+    found = examine(Clock(), planted=0.05, seconds=0.0)
+    assert found.aa is None and found.planted_repeats == 0
+    assert "in 0 of 0 comparisons" in describe_doctor(found) and "0 false alarms in 0 comparisons" in found.notes[0]
+
+
 def test_the_description_says_what_is_missing_and_the_cure() -> None:
     text = describe_doctor(examine(Clock(), planted=0.05))
     assert "ncu: gone; get it" in text and "planted slow-down of 5.0%" in text and "floor" in text

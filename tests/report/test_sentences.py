@@ -109,12 +109,14 @@ def test_the_headline_says_why_its_number_is_no_claim() -> None:
     case = make_case("forward")
     assert (claims.headline_tone(case), claims.no_claim(case)) == ("good", "")
     control = Control(variant="a", ratio=None, floor=3.618, covers_zero=False)
+    silent = Control(variant="a", ratio=GAIN, floor=None, covers_zero=False)
     for status, reason, floor, tone, words in (
         (Status.SLOWER, Reason.INTERVAL_CLEARS_FLOOR, control, "bad", ""),
         (Status.BASELINE, Reason.NONE, control, "warn", ""),
         (Status.SAME, Reason.WITHIN_ONE_PERCENT, control, "warn", "Not a gain: the whole interval"),
         (Status.INCONCLUSIVE, Reason.BELOW_FLOOR, control, "warn", "Not a claim: A/A controls as noisy as it differ by up to 362\xa0%."),
         (Status.INCONCLUSIVE, Reason.BELOW_FLOOR, None, "warn", "Not a claim: without an A/A control"),
+        (Status.INCONCLUSIVE, Reason.BELOW_FLOOR, silent, "warn", "Not a claim: its A/A control has one set of processes"),
         (Status.INCONCLUSIVE, Reason.NEIGHBOUR, control, "warn", "Not a claim: other processes were busy"),
         (None, Reason.NONE, control, "warn", "Not a claim: the analysis on record"),
     ):  # fmt: skip

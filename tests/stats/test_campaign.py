@@ -49,6 +49,12 @@ def test_the_numbers_do_not_depend_on_how_many_processes_made_them():
     assert simulate_cells(*asked, runs=3, jobs=1) == simulate_cells(*asked, runs=3, jobs=2)
 
 
+def test_the_command_tells_its_laws(capsys):
+    with pytest.raises(SystemExit):
+        campaign.main(["--help"])
+    assert "process 0.3 %" in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_command_prints_a_table_and_renews_one(tmp_path, capsys):
     campaign.main(["--laws", "independent", "--sets", "3 sets", "--runs", "3"])
     table = capsys.readouterr().out.strip()
@@ -60,8 +66,9 @@ def test_the_command_prints_a_table_and_renews_one(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_whole_campaign_keeps_its_promises_and_is_what_the_documentation_shows(repository):
-    cells = simulate_cells(list(LAWS), list(DESIGNS), runs=RUNS, jobs=1)
+    cells = simulate_cells(list(LAWS), list(DESIGNS), runs=RUNS, jobs=2)
     for cell in cells:
         check(cell, runs=RUNS)
     text = (repository / "docs/measurement.md").read_text()

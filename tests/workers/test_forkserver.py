@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -20,7 +21,7 @@ import pytest
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.arm import ArmProcesses, launch_case
 from phasewise.workers.forked import Forked
-from phasewise.workers.forkserver import PREFIX, SERVER, start_fork_server, sweep
+from phasewise.workers.forkserver import PREFIX, SERVER, TOOLED, start_fork_server, sweep
 from phasewise.workers.isolated import run_isolated
 from phasewise.workers.process import Process
 from programs import plan_program, write_program
@@ -63,19 +64,21 @@ def sleep(payload):
 
 
 @contextmanager
-def serve() -> Iterator[psutil.Process]:
-    """A server, named in the environment until it has ended."""
+def serve(sets: int = 0) -> Iterator[psutil.Process]:
+    """A server, and those of so many sets, named in the environment until they have ended."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SERVER, "")
         before = set(psutil.Process().children())
-        held = start_fork_server()
-        (started,) = set(psutil.Process().children()) - before
+        held = start_fork_server(sets)
+        started, *others = sorted(set(psutil.Process().children()) - before, key=lambda child: child.pid)
+        assert len(others) == sets
         folder = Path(os.environ[SERVER]).parent
         try:
             yield started
         finally:
             os.close(held)
-            started.wait(10)
+            for one in (started, *others):
+                one.wait(10)
     assert not folder.exists()
 
 
@@ -130,7 +133,7 @@ def test_a_tooled_worker_has_a_server_of_its_own_and_none_with_an_environment(se
 
 def test_both_servers_end_when_the_one_that_started_them_does(helpers, tmp_path):
     with serve() as server:
-        process = Process(environment={}, folder=tmp_path, tooled=True)
+        process = Process(environment={}, folder=tmp_path, server=TOOLED)
         (twin,) = server.children()
         assert psutil.Process(process.pid).ppid() == twin.pid
     wait_until_gone(twin.pid)
@@ -149,11 +152,30 @@ def test_a_forked_worker_times_a_program(server, tmp_path):
     assert not is_alive(pid)
 
 
-def test_processes_of_several_sets_are_fresh(server, tmp_path):
+def test_processes_that_are_to_show_how_processes_differ_have_a_server_for_each_set_or_are_fresh(tmp_path):
     write_program(tmp_path)
-    session = ArmProcesses(launch_case(plan_program(sets=3), "only", tmp_path))
-    assert psutil.Process(session.pids[0]).ppid() == os.getpid()
-    session.close()
+    launch = launch_case(plan_program(sets=3), "only", tmp_path)
+    with serve(sets=2) as server:
+        drivers = [ArmProcesses(replace(launch, process_set=number)) for number in (0, 0, 1, 2, None)]
+        processes = [psutil.Process(driver.pids[0]) for driver in drivers]
+        for driver in drivers:
+            driver.wait()
+        first, same, second, beyond, unnumbered = (process.ppid() for process in processes)
+        assert first == same != second and server.pid not in (first, second)
+        # there is no server for a third set
+        assert beyond == unnumbered == os.getpid()
+        # where the compiled part of torch lies
+        bases = [
+            min(
+                int(part.addr.split("-")[0], 16)
+                for part in process.memory_maps(grouped=False)
+                if "libtorch_cpu" in part.path
+            )
+            for process in processes
+        ]
+        assert bases[0] == bases[1] and len({bases[0], *bases[2:]}) == 4
+        for driver in drivers:
+            driver.close()
 
 
 def test_deaths_are_told_apart(server, helpers, tmp_path):

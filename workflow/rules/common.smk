@@ -4,6 +4,7 @@ import yaml
 from phasewise.cli.project import find_schema
 from phasewise.graph import Graph, lock_project
 from phasewise.model.configuration import parse_configuration
+from phasewise.model.headline import MANY
 from phasewise.model.layout import Layout
 from phasewise.plan import find_machine, plan_runs, write_plans
 from phasewise.workers.forkserver import SERVER, start_fork_server
@@ -40,10 +41,15 @@ def start_forks():
     if HAS_GPU:
         os.environ.pop(SERVER, None)
     elif SERVER not in os.environ:
-        start_fork_server()
+        start_fork_server(SETS)
 
 
 GRAPH = plan_all()
+# of processes, in a comparison or a headline; one is not to show how processes differ
+SETS = max(
+    (plan.budget.max_sets for run in GRAPH.planned for plan in run.variants), default=1
+)
+SETS = max(SETS, MANY) if SETS > 1 else 0
 # what is timed has all cores for itself, or its share where several GPUs are at work
 TURN = workflow.global_resources["turn"]
 TURNS = int(getattr(TURN, "value", TURN))

@@ -132,9 +132,13 @@ def _controls(cases: Sequence[CaseResult]) -> Iterable[str]:
         for control in (case.control, case.baseline_control):
             if control is not None and control.covers_zero is False:
                 assert control.ratio is not None
+                meaning = (
+                    "of one set of processes, so it tells no noise limit"
+                    if control.floor is None
+                    else f"claims of ratios as noisy are not made under {100 * control.floor:.1f} %"
+                )
                 yield (
-                    f"A/A of {control.variant} in {case.case} is {control.ratio.estimate:.4f} and its interval leaves out 1: "
-                    f"claims of ratios as noisy are not made under {100 * (control.floor or 0.0):.1f} %."
+                    f"A/A of {control.variant} in {case.case} is {control.ratio.estimate:.4f} and its interval leaves out 1: {meaning}."
                 )
         if case.control is None:
             yield f"{case.case} has no A/A control: only effects over 10 % are claimed."

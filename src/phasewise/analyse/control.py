@@ -9,7 +9,7 @@ from dataclasses import replace
 from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
 from phasewise.records.analyse import Control
 from phasewise.run import Run
-from phasewise.stats import Chances, aa_floor, adjust_chances, decide_status, noise_limit
+from phasewise.stats import UNMEASURED_FLOOR, Chances, aa_floor, adjust_chances, decide_status, noise_limit
 
 
 def set_limits(run: Run, estimates: Estimates) -> Estimates:
@@ -30,6 +30,13 @@ def set_limits(run: Run, estimates: Estimates) -> Estimates:
         comparisons=limited(estimates.comparisons),
         over_baseline=limited(estimates.over_baseline),
     )
+
+
+def explain_no_limit(estimates: Estimates, case: str) -> str:
+    """Why no control of the case sets a noise limit, and what holds instead."""
+    one_set = "its A/A control has one set of processes, which tells no noise limit"
+    why = one_set if _controls(estimates, case) else "there is no A/A control to tell a noise limit"
+    return f"{why}: it is taken to be {100 * math.expm1(UNMEASURED_FLOOR):.0f} %"
 
 
 def tell_controls(run: Run, estimates: Estimates, case: str) -> tuple[Control | None, Control | None]:
@@ -53,13 +60,14 @@ def _controls(estimates: Estimates, case: str) -> Mapping[str, Comparison]:
 
 def _tell(found: Comparison, adjusted: Chances) -> Control:
     ratio = to_interval(found.ratio)
-    # compared with no floor of its own: the question is whether it would raise an alarm without one
+    # compared with no limit of its own: the question is whether it would raise an alarm without one
     decision = decide_status(found.ratio, aa_floor=0.0, adjusted=adjusted)
+    limit = aa_floor([found.ratio])
     return Control(
         variant=found.against,
         ratio=ratio,
         # that it sets alone
-        floor=math.expm1(aa_floor([found.ratio])) if math.isfinite(found.ratio.standard_error) else None,
+        floor=None if limit is None else math.expm1(limit),
         covers_zero=None if ratio is None else ratio.low <= 1.0 <= ratio.high,
         status=decision.status,
     )

@@ -9,6 +9,7 @@ import msgspec
 
 from phasewise.analyse.baseline import OverBaseline, over_baseline
 from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
+from phasewise.analyse.control import explain_no_limit
 from phasewise.analyse.families import Against, Claim, adjust
 from phasewise.analyse.floor import is_impossible, step_floor
 from phasewise.analyse.gate import CANNOT_RUN, judge_gate
@@ -116,6 +117,8 @@ def _judge_speed(
     ratio = found.ratio
     decision = _decide(found, adjusted)
     status, reason, detail = Status(decision.status), Reason(decision.reason), ""
+    if reason is Reason.BELOW_FLOOR and found.limit is None:
+        detail = explain_no_limit(estimates, case)
     slowed, why = find_stray(run, key)
     if status is Status.FASTER and why and ratio.low <= slowed:
         status, reason, detail = Status.INCONCLUSIVE, Reason.PARENT_STRAYED, why

@@ -1,14 +1,15 @@
 """A fork server: a process that has imported torch, from which workers are forked that need not import it again.
 
 An import takes two seconds of a core, and the graph of a small workload has a hundred workers. The server builds nothing, so what is
-forked from it is as clean as a fresh process; but all of them share one layout of memory. What is to show how processes differ starts
-fresh, therefore, and so does what has an environment that torch reads when it is imported.
+forked from it is as clean as a fresh process; but all of them share one layout of memory. So what is to show how processes differ has a
+server for each set of processes: the arms of a set share a layout, as they share the minute, and no two sets of a comparison do. What has
+an environment that torch reads when it is imported starts fresh.
 
 A profile worker needs twice as long once more, for what torch.profiler and torch-tb-profiler import. A second server has these, a
 child of the first. What is timed comes from the first, but for an export and the module that it was made from: they need the compiler,
 which the profiler's tools bring along.
 
-`python -m phasewise.bench.forkserver LISTENER_FD TOOLED_LISTENER_FD` serves until its stdin ends, and with it what it forked. Neither
+`python -m phasewise.bench.forkserver LISTENER_FD [TOOLED_LISTENER_FD]` serves until its stdin ends, and with it what it forked. No
 server imports torch before its first request.
 """
 
@@ -210,17 +211,19 @@ def _leave() -> NoReturn:
 
 
 if __name__ == "__main__":
-    plain, tooled = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
-    profiler = os.fork()
+    plain, *others = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
+    profiler = os.fork() if others else None
     # what its workers leave in sessions of their own comes to it
     adopt_orphans()
-    if profiler:
-        tooled.close()
-        server = Server(plain, second=profiler)
-    else:
+    if profiler == 0:
         die_with_parent()
         plain.close()
+        (tooled,) = others
         server = Server(tooled, tools=TOOLS)
+    else:
+        for other in others:
+            other.close()
+        server = Server(plain, second=profiler)
     order = server.serve()
     if order is None:
         server.close()

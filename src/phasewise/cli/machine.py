@@ -15,7 +15,11 @@ from phasewise.workers.lock import lock_machine
 @click.option(
     "--repeats", default=5, show_default=True, help="A/A comparisons, and comparisons with a planted slow-down."
 )
-@click.option("--planted", type=float, help="Planted slow-down as a fraction; by default 0.02 on a GPU, 0.2 on a CPU.")
+@click.option(
+    "--planted",
+    type=float,
+    help="Planted slow-down as a fraction; by default 0.02 on a GPU, three noise limits on a CPU.",
+)
 def doctor(repeats: int, planted: float | None) -> None:
     """Measure the noise floor of this machine, find a planted slow-down, and say what is missing and its cure."""
     from phasewise.measure.doctor import describe_doctor, examine

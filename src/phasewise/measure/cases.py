@@ -144,10 +144,12 @@ def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, *, caches: Path) 
     planned = plan.case(wanted.case.case)
     launch = judge.launch(chosen.arm, plan)
     first = replace(launch, environment={**launch.environment, **empty_caches(caches)})
+    # one that is refused in its only set gets a second
+    sets = range(max(2, wanted.stop.most_sets))
     return Entrant(
         arm=chosen.arm,
         variant=plan.variant,
-        launches=(first, launch) if chosen.is_told else (launch,),
+        launches=[replace(launch if number or not chosen.is_told else first, process_set=number) for number in sets],
         fresh_caches=chosen.is_told,
         switches=planned.switches or plan.switches,
         ranks=plan.ranks,

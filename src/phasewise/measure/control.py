@@ -16,11 +16,8 @@ from phasewise.records.base import find_case
 from phasewise.records.measure import CaseMeasurement, ControlMeasurement
 from phasewise.records.plan import Budget, VariantPlan
 from phasewise.records.verdict import Failure, Reason
-from phasewise.stats import StopRules
+from phasewise.stats import CONTROL_SHARE, StopRules
 from phasewise.store import digest
-
-# of what the stack of a case and its headline take, for its control
-SHARE = 0.1
 
 
 def measure_control(
@@ -68,7 +65,7 @@ def measure_control(
 def count_sets(own: CaseMeasurement, others_s: float, budget: Budget) -> int:
     """Sets of processes: by what one took in the variant's own measurement; one at least, which says little but something."""
     took_s = own.seconds / len({taken.process_set for taken in own.rounds})
-    return max(1, min(budget.min_sets, int(SHARE * others_s / took_s) if took_s > 0.0 else budget.min_sets))
+    return max(1, min(budget.min_sets, int(CONTROL_SHARE * others_s / took_s) if took_s > 0.0 else budget.min_sets))
 
 
 def sum_seconds(found: Iterable[CaseMeasurement | None]) -> float:

@@ -21,7 +21,7 @@ from phasewise.records.errors import UserError
 from phasewise.records.machine import Doctor, Machine
 from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
-from phasewise.stats import Conditions, RatioEstimate, aa_floor, decide_status, estimate_ratio
+from phasewise.stats import UNMEASURED_FLOOR, Conditions, RatioEstimate, aa_floor, decide_status, estimate_ratio
 from phasewise.workers.arm import ArmProcesses, launch_function
 from phasewise.workers.failure import ProcessFailed
 
@@ -129,7 +129,9 @@ def examine_with(
         progress.update("starting the standard program")
         pools.append(fill_pool(lambda: start(UNITS), POOL[machine.kind], budget, now))
         controls = repeat("A/A comparison", pools[0], pools[0], seconds / 2)
-        floor = aa_floor([control.ratio for control in controls])
+        limit = aa_floor([control.ratio for control in controls])
+        # the time was over before a second set
+        floor = UNMEASURED_FLOOR if limit is None else limit
         units = _planted_units(planted, floor, machine.kind)
         progress.update(f"starting it with {units / UNITS - 1:.0%} more work")
         steps = pools[0].warmed.block_steps
@@ -140,7 +142,7 @@ def examine_with(
             pool.close()
     return Doctor(
         machine=machine,
-        aa=_spread(controls),
+        aa=_spread(controls) if controls else None,
         floor=math.expm1(floor),
         planted_slowdown=(units - UNITS) / UNITS,
         planted_found=sum(_status(one, floor) == "SLOWER" for one in slowed),
@@ -192,7 +194,7 @@ def _planted_units(planted: float | None, floor: float, kind: str) -> int:
     return UNITS + max(1, round(UNITS * planted))
 
 
-def _status(one: Repeat, floor: float) -> str:
+def _status(one: Repeat, floor: float | None) -> str:
     conditions = Conditions(dropped_share=dropped_share(one.measurement))
     return decide_status(one.ratio, aa_floor=floor, cycles=one.cycles, conditions=conditions).status
 

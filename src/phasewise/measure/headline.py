@@ -17,7 +17,7 @@ from phasewise.measure.cases import Wanted, forget_files, measure_cases
 from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.sampler import Pair
 from phasewise.model.arms import find_arm
-from phasewise.model.headline import Cast
+from phasewise.model.headline import FEW, MANY, Cast
 from phasewise.model.refusals import find_refusal
 from phasewise.records.base import Scalar, find_case
 from phasewise.records.measure import CaseMeasurement, HeadlineMeasurement, Measurement, SmallerMeasurement
@@ -26,9 +26,8 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.stats import StopRules
 from phasewise.store import digest
 
-# sets where every round is beyond that ratio, and where one is not
+# every round is beyond that ratio
 CLEAR = 3.0
-FEW, MANY = 3, 5
 
 Measured = Mapping[str, Measurement]
 

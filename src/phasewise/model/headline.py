@@ -10,6 +10,8 @@ from phasewise.records.plan import Kind, PlannedTarget, RunPlan, VariantPlan
 
 # beside the baseline and ours
 MOST_PEERS = 4
+# sets of processes, where every round is clear and where one is not
+FEW, MANY = 3, 5
 # of targets, what a ratio to the baseline tells
 RATIOS = ("speedup", "time_s", "items_per_s")
 

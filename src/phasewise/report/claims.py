@@ -48,8 +48,11 @@ def no_claim(case: CaseResult) -> str:
     if case.stack_reason is Reason.BELOW_FLOOR:
         end = next((row for row in case.rows if row.variant == case.stack), None)
         limit = end.verdict.numbers.get("baseline_floor") if end is not None else None
-        if case.control is None and case.baseline_control is None:
+        controls = [control for control in (case.control, case.baseline_control) if control is not None]
+        if not controls:
             why = "without an A/A control only a difference of over 10\u00a0% is one"
+        elif all(control.floor is None for control in controls):
+            why = "its A/A control has one set of processes and tells no noise limit, so only a difference of over 10\u00a0% is one"
         elif limit is not None:
             why = f"A/A controls as noisy as it differ by up to {show.percent(limit)}"
     return f"Not a claim: {why}."

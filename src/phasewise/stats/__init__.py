@@ -4,7 +4,7 @@ from phasewise.stats.between import BetweenVariance, SetLevel, learn_between, me
 from phasewise.stats.bimodal import Modes, find_modes, split_modes
 from phasewise.stats.chain import chain_ratios
 from phasewise.stats.chances import Chances, adjust_chances
-from phasewise.stats.floor import UNMEASURED_FLOOR, aa_floor, noise_limit
+from phasewise.stats.floor import CONTROL_SHARE, UNMEASURED_FLOOR, aa_floor, noise_limit
 from phasewise.stats.forecast import interval_score, next_value
 from phasewise.stats.holm import holm, holm_families
 from phasewise.stats.jumps import jump_limit
@@ -19,6 +19,7 @@ from phasewise.stats.verdict import Conditions, Decision, decide_status
 from phasewise.stats.warming import find_warming
 
 __all__ = [
+    "CONTROL_SHARE",
     "UNMEASURED_FLOOR",
     "BetweenVariance",
     "Chances",

@@ -36,7 +36,7 @@ GAINS = (0.005, 0.01, 0.02, 0.05)
 # 5 cases and 3 kinds, one difference of three in each
 REPORT = [[0.05, 0.0, 0.0]] * 15
 # runs without a difference, and reports; a third as many runs at each gain
-RUNS = 200
+RUNS = 400
 OPEN, CLOSE = "<!-- simulation -->", "<!-- /simulation -->"
 
 
@@ -108,7 +108,9 @@ def renew(path: Path, table: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, or renew it in a file."""
     parser = argparse.ArgumentParser(prog="python -m phasewise.stats.campaign", description=__doc__)
-    parser.add_argument("--laws", nargs="+", choices=LAWS, default=list(LAWS), metavar="LAW", help=", ".join(LAWS))
+    parser.add_argument(
+        "--laws", nargs="+", choices=LAWS, default=list(LAWS), metavar="LAW", help=", ".join(LAWS).replace("%", "%%")
+    )
     parser.add_argument("--sets", nargs="+", choices=DESIGNS, default=list(DESIGNS), help="amounts of data")
     parser.add_argument("--runs", type=int, default=RUNS, help="runs of eight comparisons without a difference")
     parser.add_argument("--seed", type=int, default=0)

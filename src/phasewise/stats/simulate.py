@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from phasewise.stats.between import SetLevel, learn_between, summarise_sets
 from phasewise.stats.chances import SAME_MARGIN, Chances, adjust_chances
-from phasewise.stats.floor import noise_limit
+from phasewise.stats.floor import CONTROL_SHARE, noise_limit
 from phasewise.stats.jumps import jump_limit
 from phasewise.stats.looks import StopRules
 from phasewise.stats.noise import Noise, simulate_rounds
@@ -115,10 +115,12 @@ def simulate_report(
 ) -> list[list[tuple[RatioEstimate, StatusName]]]:
     """The families of a report, whose comparisons have these true `gains`, with what each is called.
 
-    It also measures `controls` A/A comparisons, which set the noise limits and teach the others like any; without
-    them there is no limit, and the corrected p-values alone decide. `shared`: whether comparisons learn from each other.
+    It also measures `controls` A/A comparisons, which set the noise limits; without them there is no limit, and the
+    corrected p-values alone decide. `shared`: whether comparisons learn from each other, controls too; these have as many
+    sets as their share of the time pays for, and those that learn nothing as many as the others.
     """
-    aa = [simulate_comparison(rng, rules=rules, noise=noise) for _ in range(controls)]
+    spare = _control_rules(rules, sum(map(len, gains))) if shared else rules
+    aa = [simulate_comparison(rng, rules=spare, noise=noise) for _ in range(controls)]
     measured = [[simulate_comparison(rng, rules=rules, gain=gain, noise=noise) for gain in family] for family in gains]
     found = iter(_estimate([*aa, *(one for family in measured for one in family)], rules=rules, shared=shared))
     known = [next(found) for _ in aa]
@@ -128,6 +130,12 @@ def simulate_report(
         [(one.ratio, _decide(one, known, chances)) for one, chances in zip(family, corrected, strict=True)]
         for family, corrected in zip(families, adjusted, strict=True)
     ]
+
+
+def _control_rules(rules: StopRules, comparisons: int) -> StopRules:
+    """The fixed amount that a control beside so many comparisons has."""
+    sets = max(1, min(rules.least_sets, int(CONTROL_SHARE * comparisons * rules.least_sets)))
+    return replace(rules, most_rounds=rules.least_rounds, least_sets=sets, most_sets=sets)
 
 
 def _decide(one: Estimated, controls: Sequence[Estimated], adjusted: Chances) -> StatusName:

@@ -15,6 +15,7 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.tensor_files import Slot
 from phasewise.workers.enclosure import Enclosure
 from phasewise.workers.failure import ProcessFailed
+from phasewise.workers.forkserver import TOOLED, name_set
 from phasewise.workers.group import rank_environments
 from phasewise.workers.process import Process, receive_all
 
@@ -47,8 +48,10 @@ class Launch:
     files: Sequence[tuple[int, ...]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     ranks: int = 1
-    # whether its processes are to show how processes differ, so that none may be forked from another
+    # whether its processes are to show how processes differ, so that those of other sets may not have their layout of memory
     fresh: bool = True
+    # the set that they are of, which may have a fork server of its own
+    process_set: int | None = None
     # whether the tools of a profile, and with them the compiler, may be imported already
     tooled: bool = False
     # what its processes may see and write; None where they are trusted
@@ -117,6 +120,13 @@ def launch_function(
     )
 
 
+def _choose_server(launch: Launch) -> str | None:
+    """Which fork server may give its processes; None where they have to be fresh."""
+    if launch.fresh:
+        return None if launch.process_set is None else name_set(launch.process_set)
+    return TOOLED if launch.tooled else ""
+
+
 class ArmProcesses:
     """The processes of one arm. Every method raises ProcessFailed, after which all of them are gone."""
 
@@ -126,8 +136,7 @@ class ArmProcesses:
             Process(
                 environment={**launch.environment, **extra},
                 folder=launch.folder,
-                fresh=launch.fresh,
-                tooled=launch.tooled,
+                server=_choose_server(launch),
                 files=files,
                 enclosure=launch.enclosure,
             )

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from phasewise.workers.forkserver import SERVER, TOOLED
+from phasewise.workers.forkserver import SERVER
 
 # the server may have to import torch first
 PATIENCE_S = 60.0
@@ -52,16 +52,16 @@ class Forked:
 
 
 def fork_worker(
-    descriptors: Sequence[int], *, module: str, environment: Mapping[str, str], folder: Path, tooled: bool = False
+    descriptors: Sequence[int], *, module: str, environment: Mapping[str, str], folder: Path, server: str = ""
 ) -> Forked | None:
     """A worker that runs `module` with these descriptors: two of its channel, its stderr, its files. None where there is no server to ask.
 
-    `tooled`: with the tools of a profile imported already.
+    `server`: what stands behind the socket of the run's first one.
     """
     path = os.environ.get(SERVER)
     if path is None:
         return None
-    path += TOOLED if tooled else ""
+    path += server
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(PATIENCE_S)
     request = {

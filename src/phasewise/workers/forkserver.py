@@ -1,4 +1,4 @@
-"""Starting the fork server of a run: `bench/forkserver.py`, from which workers are forked that need not import torch again."""
+"""Starting the fork servers of a run: `bench/forkserver.py`, from which workers are forked that need not import torch again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from phasewise.workers.scratch import PREFIX, sweep_scratch
@@ -24,14 +25,32 @@ SETTLED_S = 60.0
 MOST_CHARACTERS = 70
 
 
-def start_fork_server() -> int:
-    """Start a server for the processes that this one starts from now on; returns the open file whose end is the server's."""
+def name_set(number: int) -> str:
+    """What stands behind the socket of the server of this set of processes."""
+    return f".set-{number}"
+
+
+def start_fork_server(sets: int = 0) -> int:
+    """Start servers for the processes that this one starts from now on; returns the open file whose end is that of the servers.
+
+    Each of `sets` sets of processes has a server of its own.
+    """
     sweep(_choose_folder())
     sweep_scratch(Path(tempfile.gettempdir()))
     path = str(Path(tempfile.mkdtemp(prefix=PREFIX, dir=_choose_folder())) / "forkserver")
     until, held = os.pipe()
-    with _listen(path) as plain, _listen(path + TOOLED) as tooled:
-        listeners = plain.fileno(), tooled.fileno()
+    _start([path, path + TOOLED], until)
+    for number in range(sets):
+        _start([path + name_set(number)], until)
+    os.close(until)
+    os.environ[SERVER] = path
+    return held
+
+
+def _start(paths: list[str], until: int) -> None:
+    """One server that listens here, as a fresh process."""
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(_listen(path)).fileno() for path in paths]
         subprocess.Popen(
             [sys.executable, "-m", "phasewise.bench.forkserver", *map(str, listeners)],
             stdin=until,
@@ -40,9 +59,6 @@ def start_fork_server() -> int:
             # it hears of the end by its stdin, not by a Ctrl-C for the whole group, and cleans up
             start_new_session=True,
         )
-    os.close(until)
-    os.environ[SERVER] = path
-    return held
 
 
 def _choose_folder() -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 from phasewise.records.verdict import Failure
 from phasewise.workers.enclosure import Enclosure
 from phasewise.workers.failure import TRIES, ProcessFailed, is_kill
+from phasewise.workers.forkserver import TOOLED
 from phasewise.workers.process import Process, receive_all
 
 
@@ -32,7 +33,10 @@ def run_isolated(
     """
     for _ in range(TRIES):
         process = Process(
-            environment=environment or {}, folder=folder or Path.cwd(), tooled=tooled, enclosure=enclosure
+            environment=environment or {},
+            folder=folder or Path.cwd(),
+            server=TOOLED if tooled else "",
+            enclosure=enclosure,
         )
         try:
             process.send("call", function=function, payload=payload, memory_bytes=memory_bytes)

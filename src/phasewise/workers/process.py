@@ -24,6 +24,7 @@ from phasewise.workers.descendants import end, list_marked
 from phasewise.workers.enclosure import Enclosure, find_inner
 from phasewise.workers.failure import ProcessFailed, describe_exit, describe_timeout
 from phasewise.workers.forked import Forked, fork_worker
+from phasewise.workers.forkserver import TOOLED
 from phasewise.workers.oom import count_oom_kills
 
 # an interpreter that crashes says where
@@ -46,9 +47,9 @@ TAIL_BYTES = 1 << 14
 class Process:
     """`python -m MODULE READ_FD WRITE_FD FILE_FD...` with a channel to it. What it prints goes nowhere, its stderr to a file.
 
-    Where the run has a fork server, it is forked there, unless it has to be `fresh` or has an environment that torch reads
-    when it is imported. `tooled`: the tools of a profile may be imported already. `files` are descriptors that it has too.
-    One with an `enclosure` is always fresh.
+    Where the run has a fork server, it is forked there, unless it has an environment that torch reads when it is imported.
+    `server`: which one, by what stands behind the socket of the first; None = it has to be fresh. `files` are descriptors
+    that it has too. One with an `enclosure` is always fresh.
     """
 
     def __init__(
@@ -56,8 +57,7 @@ class Process:
         *,
         environment: Mapping[str, str],
         folder: Path,
-        fresh: bool = False,
-        tooled: bool = False,
+        server: str | None = "",
         module: str = "phasewise.bench.worker",
         files: Sequence[int] = (),
         enclosure: Enclosure | None = None,
@@ -71,11 +71,15 @@ class Process:
         self._mark = uuid.uuid4().hex
         around = _environment(environment) | {WORKER: self._mark} | ({} if enclosure is None else enclosure.environment)
         try:
-            fresh = fresh or enclosure is not None or not all(name.startswith(LATE) for name in environment)
-            # the compiler, too, reads its environment when it is imported
-            tooled = tooled and not environment
+            if enclosure is not None or not all(name.startswith(LATE) for name in environment):
+                server = None
+            elif server == TOOLED and environment:
+                # the compiler, too, reads its environment when it is imported
+                server = ""
             forked = (
-                None if fresh else fork_worker(own, module=module, environment=around, folder=folder, tooled=tooled)
+                None
+                if server is None
+                else fork_worker(own, module=module, environment=around, folder=folder, server=server)
             )
             self._process: subprocess.Popen[bytes] | Forked = forked or _spawn(own, module, around, folder, enclosure)
         finally:

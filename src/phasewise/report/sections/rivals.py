@@ -49,18 +49,19 @@ def _table(run: Run, case: CaseResult) -> Table:
 
 
 def render_control(run: Run) -> Section:
-    """A variant against itself: its spread is the floor that every claim has to clear."""
+    """A variant against itself: its spread is the noise limit that a claim has to clear."""
     rows: list[tuple[Inline, ...]] = []
     for case in run.results:
         for control in (case.control, case.baseline_control):
             if control is not None:
                 rows.append((code(case.case), phase_link(run, control.variant), *_control(control)))
-    title = "A/A control and floor"
+    title = "A/A control and noise limit"
     if not rows:
         return Section("control", title, nothing("No A/A control is on record: small differences can't be claimed."))
-    titles = columns("Case", "Against itself", "#Ratio", "Covers no change", "#Floor", "Status")
+    titles = columns("Case", "Against itself", "#Ratio", "Covers no change", "#Noise limit", "Status")
     note = (
-        "Floor: what a claim as noisy as the control has to clear. A control whose interval leaves out 1 is an alarm."
+        "Noise limit: what a claim as noisy as the control, of as many sets of processes, has to clear. "
+        "A control whose interval leaves out 1 is an alarm."
     )
     blocks: tuple[Block, ...] = (Table("The same variant in both arms", titles, tuple(rows), note=note),)
     return Section("control", title, blocks)
@@ -73,6 +74,6 @@ def _control(control: Control) -> tuple[Inline, ...]:
     return (
         show.ratio_interval(control.ratio),
         covers,
-        show.percent(control.floor),
+        "none: one set" if control.floor is None and control.ratio is not None else show.percent(control.floor),
         flag(control.status or show.NOTHING, control.status in ("FASTER", "SLOWER")),
     )
