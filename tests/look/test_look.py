@@ -16,6 +16,8 @@ from phasewise.look.command import parse_command
 from phasewise.look.describe import describe_look
 from phasewise.look.page import render_look
 from phasewise.look.play import ScriptFailed, look
+from phasewise.match.ask import ask_base
+from phasewise.match.side import parse_side
 from phasewise.records.errors import UserError
 from phasewise.records.look import Look
 
@@ -196,3 +198,15 @@ def test_the_command_line_keeps_its_output_apart_from_the_scripts_and_ends_with_
     assert (tmp_path / "look.html").read_text().startswith("<!")
     # it was ended once its steps had been seen
     assert "trained to the end" not in done.stdout + done.stderr
+
+
+def test_operations_are_those_that_the_judge_counts_and_those_by_hand(tmp_path):
+    seen = look(command("encoder"), warmup=4, steps=3)
+    base = ask_base(parse_side(str(SCRIPTS / "encoder.py")), {}, tmp_path / "start.pt", "cpu")
+    batch, length, width, inner, layers = 4, 12, 32, 64, 2
+    # of a token: three projections, the scores, their product with the values, one projection, two layers
+    macs = 3 * width**2 + 2 * length * width + width**2 + 2 * width * inner
+    by_hand = layers * batch * length * 2 * macs
+    assert base.flops == by_hand
+    assert sum(one.flops or 0 for one in seen.profile.operators) == pytest.approx(by_hand)
+    assert f"{by_hand:.3g} operations in float32" in seen.ceilings[0].basis

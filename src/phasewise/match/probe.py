@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import torch
 
-from phasewise.bench.counting import run_as_written
-from phasewise.match.flops import FlopWatch
+from phasewise.match.flops import watch_flops
 from phasewise.match.functions import find_dtype, make_reference, move, name_dtype, place
 from phasewise.match.known import Base, BaseRequest, Candidate, CandidateRequest
 from phasewise.match.load import (
@@ -56,7 +55,7 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
     call, _ = load_callable(side, Path(asked.start), evaluates=evaluates)
     call = move(call, device, None)
     positional, named = place(batch, device, None)
-    with run_as_written(), FlopWatch() as counted:
+    with watch_flops() as counted:
         given = name_results(call(*positional, **named))
     tensors = [x for name, x in batch.items() if name != PLAIN] + [*weights.values(), *given.values()]
     return msgspec.to_builtins(
