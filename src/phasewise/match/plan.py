@@ -1,4 +1,4 @@
-"""The plans of both sides of a match: the variants of a workload that is made up for them."""
+"""The plan of each side of a match: a variant of a workload that is made up for them."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Effort:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """All that the plans of a match are made from."""
+    """What the plans of both sides have in common."""
 
-    # with their names
-    sides: Mapping[str, Side]
+    # the base, with its name
+    side: Side
     device: str
     overrides: Mapping[str, Scalar]
     # arguments of the base's class, and its weights
@@ -54,30 +54,27 @@ def choose_allowance(tier: str, setting: Setting) -> Allowance:
     return Allowance(rtol=factor * chosen.rtol, atol=factor * chosen.atol, times_baseline=chosen.times_baseline)
 
 
-def plan_match(setting: Setting, allowance: Allowance, effort: Effort) -> dict[str, VariantPlan]:
-    """The plans of both sides."""
+def plan_side(role: str, side: Side, setting: Setting, allowance: Allowance, effort: Effort) -> VariantPlan:
+    """The plan of a side whose name was found."""
     shape: dict[str, Any] = {
-        "base": write_side(setting.sides[BASE]), "overrides": json.dumps(dict(setting.overrides)), "start": str(setting.start),
+        "base": write_side(setting.side), "overrides": json.dumps(dict(setting.overrides)), "start": str(setting.start),
         "evaluates": setting.base.evaluates, "dtype": setting.base.dtype, "where": setting.device, "results": json.dumps(dict(setting.base.results)),
     }  # fmt: skip
     budget = Budget(
         min_rounds=effort.rounds, max_rounds=effort.rounds, min_sets=effort.sets, max_sets=effort.sets, seconds=effort.seconds,
         timeout_s=TIMEOUT_S, energy_window_s=0.0,
     )  # fmt: skip
-    plans = {}
-    for role, side in setting.sides.items():
-        is_base = role == BASE
-        switches: dict[str, Scalar] = {"side": write_side(side)}
-        case = PlannedCase(
-            case=CASE, shape=shape, switches=switches, inputs="resident",
-            parent=None if is_base else BASE, ancestors=() if is_base else (BASE,),
-        )  # fmt: skip
-        plans[role] = VariantPlan(
-            protocol=0, workload="match", source=FUNCTIONS, run=f"match-{setting.device}", size="tiny", device=setting.device,
-            variant=role, kind=Kind.BASELINE if is_base else Kind.PHASE, environment=name_paths(), switches=switches, cases=(case,),
-            tier="", allowance=allowance, budget=budget, lock="", sources="",
-        )  # fmt: skip
-    return plans
+    is_base = role == BASE
+    switches: dict[str, Scalar] = {"side": write_side(side)}
+    case = PlannedCase(
+        case=CASE, shape=shape, switches=switches, inputs="resident",
+        parent=None if is_base else BASE, ancestors=() if is_base else (BASE,),
+    )  # fmt: skip
+    return VariantPlan(
+        protocol=0, workload="match", source=FUNCTIONS, run=f"match-{setting.device}", size="tiny", device=setting.device,
+        variant=role, kind=Kind.BASELINE if is_base else Kind.PHASE, environment=name_paths(), switches=switches, cases=(case,),
+        tier="", allowance=allowance, budget=budget, lock="", sources="",
+    )  # fmt: skip
 
 
 def widen_plan(plan: VariantPlan, times: float) -> VariantPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,16 @@ import msgspec
 from phasewise.environment import name_gpus
 from phasewise.judge.case import Judge, JudgeFailed
 from phasewise.match.advice import find_next_step
-from phasewise.match.ask import ask_base, ask_candidate, find_best
+from phasewise.match.ask import CandidateProcess, ask_base, find_best
 from phasewise.match.known import Base
-from phasewise.match.plan import BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_match, widen_plan
+from phasewise.match.plan import BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_side, widen_plan
 from phasewise.match.revisions import check_out
 from phasewise.match.side import Side, parse_side
 from phasewise.match.verdict import find_worst, judge_times, refuse_at_gate
 from phasewise.measure.compare import name_function
 from phasewise.measure.entrant import Entrant
 from phasewise.measure.neighbours import watch_machine
-from phasewise.measure.processes import Processes
+from phasewise.measure.processes import AHEAD, Processes
 from phasewise.measure.sampler import sample_case
 from phasewise.measure.sampling import Tools
 from phasewise.records.base import Scalar
@@ -67,6 +67,7 @@ class Table:
     progress: Callable[[str], None]
     # what processes of each side may see and write; empty where they are trusted
     enclosures: Mapping[str, Enclosure]
+    candidate: CandidateProcess
 
 
 def judge(
@@ -105,15 +106,11 @@ def judge(
         }
         (root / GIVEN).mkdir()
         enclosures = enclose(sides, root) if isolated else {}
+        candidate_process = CandidateProcess(sides[CANDIDATE], enclosures.get(CANDIDATE))
         table = Table(
-            sides=sides,
-            device=device,
-            tier=tier,
-            effort=effort or Effort(),
-            root=root,
-            progress=progress,
-            enclosures=enclosures,
-        )
+            sides=sides, device=device, tier=tier, effort=effort or Effort(), root=root, progress=progress,
+            enclosures=enclosures, candidate=held.enter_context(closing(candidate_process)),
+        )  # fmt: skip
         found: list[Judgement] = []
         for shape in ({}, *shapes):
             found.append(judge_shape(table, shape))
@@ -170,28 +167,23 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
             status=Status.INCONCLUSIVE, reason=base.reason, detail=f"the base does not fit into memory ({base.message})",
             reference="none", **told,
         )  # fmt: skip
-    candidate = ask_candidate(table.sides[CANDIDATE], start, table.enclosures.get(CANDIDATE))
     told["reference"] = base.dtype or "the dtype of its inputs"
-    if isinstance(candidate, Failure):
-        return Judgement(
-            status=Status.FAILED,
-            reason=candidate.reason,
-            detail=candidate.message,
-            traceback=candidate.traceback,
-            **told,
-        )
-    told["doubts"] = (candidate.doubt,) if candidate.doubt else ()
-    setting = Setting(
-        sides={
-            BASE: msgspec.structs.replace(table.sides[BASE], name=base.name),
-            CANDIDATE: msgspec.structs.replace(table.sides[CANDIDATE], name=candidate.name),
-        },
-        device=table.device, overrides=overrides, start=start, base=base,
-    )  # fmt: skip
-    plans = plan_match(setting, choose_allowance(table.tier, setting), table.effort)
-    plans, own, widened = judge_base(plans, table)
-    told |= {"allowance": plans[CANDIDATE].allowance, "widened": widened}
+    if (failure := table.candidate.find_early_failure()) is not None:
+        return tell_crash(failure, told)
+    side = msgspec.structs.replace(table.sides[BASE], name=base.name)
+    setting = Setting(side=side, device=table.device, overrides=overrides, start=start, base=base)
+    plan, own, widened = judge_base(
+        plan_side(BASE, side, setting, choose_allowance(table.tier, setting), table.effort), table
+    )
     table.progress("the gate: the candidate")
+    candidate = table.candidate.ask(start)
+    if isinstance(candidate, Failure):
+        return tell_crash(candidate, told)
+    told |= {
+        "doubts": (candidate.doubt,) if candidate.doubt else (), "allowance": plan.allowance, "widened": widened,
+    }  # fmt: skip
+    side = msgspec.structs.replace(table.sides[CANDIDATE], name=candidate.name)
+    plans = {BASE: plan, CANDIDATE: plan_side(CANDIDATE, side, setting, plan.allowance, table.effort)}
     gate = validate_case(plans[CANDIDATE], CASE, table.root, baseline=own, enclosure=table.enclosures.get(CANDIDATE))
     told["gate"] = gate
     refused = refuse_at_gate(gate)
@@ -206,23 +198,30 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     return conclude(measured, best, told)
 
 
-def judge_base(plans: dict[str, VariantPlan], table: Table) -> tuple[dict[str, VariantPlan], CaseValidation, float]:
-    """The base's own gate; the plans, and how many times their tolerances were widened for the base to pass it.
+def tell_crash(failure: Failure, told: Mapping[str, Any]) -> Judgement:
+    """The verdict on a candidate that can't be built."""
+    return Judgement(
+        status=Status.FAILED, reason=failure.reason, detail=failure.message, traceback=failure.traceback, **told
+    )
+
+
+def judge_base(plan: VariantPlan, table: Table) -> tuple[VariantPlan, CaseValidation, float]:
+    """The base's plan, its own gate, and how many times the tolerances of the plan were widened for the base to pass it.
 
     :raises UserError: it does not pass
     """
     table.progress("the gate: the base")
-    own, widened = validate_case(plans[BASE], CASE, table.root, enclosure=table.enclosures.get(BASE)), 1.0
+    own, widened = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE)), 1.0
     times = _find_widening(own)
     if times is not None:
-        plans, widened = {role: widen_plan(plan, times) for role, plan in plans.items()}, times
+        plan, widened = widen_plan(plan, times), times
         table.progress(f"the base is off by more than the tier allows: {times:.3g} times as much is allowed")
-        own = validate_case(plans[BASE], CASE, table.root, enclosure=table.enclosures.get(BASE))
+        own = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE))
     if own.outcome is not Outcome.PASS:
         raise UserError(
             f"judge: the base can't be judged by itself ({own.message}); choose another tier or other inputs"
         )
-    return plans, own, widened
+    return plan, own, widened
 
 
 def _find_widening(own: CaseValidation) -> float | None:
@@ -251,8 +250,10 @@ def time_sides(
             if table.device == "cpu":
                 # nothing else may keep the cores busy
                 finding.result()
+            # beside a GPU the imports of all sets find cores, and later ones would be waited for
+            sets = 1 if table.device == "cpu" else min(AHEAD, table.effort.sets)
             for arm in ARMS:
-                processes.start_waiting(arm, range(1))
+                processes.start_waiting(arm, range(sets))
             judge.open(own)
             processes.wait()
             best = finding.result()

@@ -72,6 +72,11 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
 
 
+def import_candidate(payload: dict[str, Any]) -> None:
+    """Import the module of a `Side`; raises UserError where the candidate does not exist."""
+    find_name(msgspec.convert(payload, Side), CANDIDATE_NAMES)
+
+
 def probe_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     """A `CandidateRequest` to a `Candidate`; raises UserError where it does not exist."""
     asked = msgspec.convert(payload, CandidateRequest)
