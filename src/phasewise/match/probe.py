@@ -22,12 +22,14 @@ from phasewise.match.load import (
     load_callable,
     make_batch,
     make_init,
+    read_tolerance,
 )
 from phasewise.match.side import BASE_NAMES, CANDIDATE_NAMES, Side
 from phasewise.match.values import PLAIN, Tensors, name_results
 from phasewise.prepare.peaks import cache_bytes, measure_peaks
 from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine
+from phasewise.records.plan import Allowance
 from phasewise.tensors import all_same_bits
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -45,6 +47,7 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
     asked = msgspec.convert(payload, BaseRequest)
     side = msgspec.structs.replace(asked.side, name=find_name(asked.side, BASE_NAMES))
     check_overrides(side, asked.overrides)
+    own = read_tolerance(side)
     init = make_init(side, asked.overrides)
     batch = make_batch(side, asked.overrides, 0)
     found = find_object(side)
@@ -66,6 +69,7 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
             is_half=any(x.dtype in HALVES for x in given.values()),
             evaluates=evaluates,
             trains=isinstance(call, torch.nn.Module) and any(part.training and isinstance(part, TRAINED) for part in call.modules()),
+            tolerance=None if own is None else Allowance(rtol=own.rtol, atol=own.atol, why=own.why),
             flops=counted.flops,
             bytes=sum(x.numel() * x.element_size() for x in tensors),
         )
