@@ -67,7 +67,6 @@ class Table:
     progress: Callable[[str], None]
     # what processes of each side may see and write; empty where they are trusted
     enclosures: Mapping[str, Enclosure]
-    candidate: CandidateProcess
 
 
 def judge(
@@ -106,11 +105,15 @@ def judge(
         }
         (root / GIVEN).mkdir()
         enclosures = enclose(sides, root) if isolated else {}
-        candidate_process = CandidateProcess(sides[CANDIDATE], enclosures.get(CANDIDATE))
         table = Table(
-            sides=sides, device=device, tier=tier, effort=effort or Effort(), root=root, progress=progress,
-            enclosures=enclosures, candidate=held.enter_context(closing(candidate_process)),
-        )  # fmt: skip
+            sides=sides,
+            device=device,
+            tier=tier,
+            effort=effort or Effort(),
+            root=root,
+            progress=progress,
+            enclosures=enclosures,
+        )
         found: list[Judgement] = []
         for shape in ({}, *shapes):
             found.append(judge_shape(table, shape))
@@ -160,23 +163,25 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     told: dict[str, Any] = {"shape": dict(overrides)}
     given = table.root / GIVEN
     start = given / f"{len(list(given.iterdir()))}.pt"
-    table.progress("the base is called once")
-    base = ask_base(table.sides[BASE], overrides, start, table.device)
-    if isinstance(base, Failure):
-        return Judgement(
-            status=Status.INCONCLUSIVE, reason=base.reason, detail=f"the base does not fit into memory ({base.message})",
-            reference="none", **told,
-        )  # fmt: skip
-    told["reference"] = base.dtype or "the dtype of its inputs"
-    if (failure := table.candidate.find_early_failure()) is not None:
-        return tell_crash(failure, told)
-    side = msgspec.structs.replace(table.sides[BASE], name=base.name)
-    setting = Setting(side=side, device=table.device, overrides=overrides, start=start, base=base)
-    plan, own, widened = judge_base(
-        plan_side(BASE, side, setting, choose_allowance(table.tier, setting), table.effort), table
-    )
-    table.progress("the gate: the candidate")
-    candidate = table.candidate.ask(start)
+    # it has ended before anything is timed
+    with closing(CandidateProcess(table.sides[CANDIDATE], table.enclosures.get(CANDIDATE))) as process:
+        table.progress("the base is called once")
+        base = ask_base(table.sides[BASE], overrides, start, table.device)
+        if isinstance(base, Failure):
+            return Judgement(
+                status=Status.INCONCLUSIVE, reason=base.reason, detail=f"the base does not fit into memory ({base.message})",
+                reference="none", **told,
+            )  # fmt: skip
+        told["reference"] = base.dtype or "the dtype of its inputs"
+        if (failure := process.find_early_failure()) is not None:
+            return tell_crash(failure, told)
+        side = msgspec.structs.replace(table.sides[BASE], name=base.name)
+        setting = Setting(side=side, device=table.device, overrides=overrides, start=start, base=base)
+        plan, own, widened = judge_base(
+            plan_side(BASE, side, setting, choose_allowance(table.tier, setting), table.effort), table
+        )
+        table.progress("the gate: the candidate")
+        candidate = process.ask(start)
     if isinstance(candidate, Failure):
         return tell_crash(candidate, told)
     told |= {
