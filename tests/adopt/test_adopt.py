@@ -70,10 +70,15 @@ def test_what_can_t_be_adopted_is_one_sentence(name, words):
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "suggested"),
-    [("Model", KERNELBENCH, COMPILED), ("Words", MODULES, TF32), ("Picture", MODULES, COMPILED)],
+    ("name", "file", "suggested", "flops"),
+    [
+        ("Model", KERNELBENCH, COMPILED, 2 * 2 * 16 * 24 * 32),
+        # of a batch of 8, as it is guessed
+        ("Words", MODULES, TF32, 8 * 16 * 2 * 12 * 3),
+        ("Picture", MODULES, COMPILED, 8 * (2 * 30 * 30 * 4 * 3 * 9 + 2 * 4 * 5)),
+    ],
 )
-def test_the_workload_loads_and_gives_what_the_module_gives(name, file, suggested, tmp_path, monkeypatch):
+def test_the_workload_loads_and_gives_what_the_module_gives(name, file, suggested, flops, tmp_path, monkeypatch):
     switch, line = suggested
     known = probe(name, file)
     source = f"adopted_{name.lower()}_source"
@@ -86,6 +91,8 @@ def test_the_workload_loads_and_gives_what_the_module_gives(name, file, suggeste
     (phase,) = workload.phases
     assert phase.sets == {switch: True} and phase.because == "fusible-chain"
     shape = workload.cases["call"].tiny
+    counted = program.work("call", shape)
+    assert (counted.flops, counted.counted, counted.dtype) == (flops, True, "float32")
     inputs = program.make_inputs("call", shape, 7)
     assert all(not x.is_floating_point() or x.dtype == torch.float64 for x in inputs.values())
     again = program.make_inputs("call", shape, 7)
@@ -98,6 +105,8 @@ def test_the_workload_loads_and_gives_what_the_module_gives(name, file, suggeste
         wanted = {str(index): x for index, x in enumerate(wanted)}
     results, expected = ({"0": raw}, {"0": wanted}) if known.result == "tensor" else (raw, wanted)
     assert results.keys() == expected.keys()
+    tensors = [*batch.values(), *made.module.state_dict().values(), *results.values()]
+    assert counted.bytes == sum(x.numel() * x.element_size() for x in tensors)
     assert all(torch.equal(results[one], expected[one]) for one in results)
 
 

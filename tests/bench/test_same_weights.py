@@ -51,6 +51,19 @@ def test_modules_have_the_weights_of_the_build_in_float32() -> None:
         assert torch.equal(wide.state_dict()[name], tensor.to(wide.state_dict()[name].dtype)), name
 
 
+def test_layers_that_were_copied_have_them_too() -> None:
+    def make():
+        # it makes one layer, and copies of it
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        return nn.TransformerEncoder(layer, 3)
+
+    state = torch.get_rng_state()
+    wide = build_alike(make, in_float64(make), lambda one: None)
+    torch.set_rng_state(state)
+    for name, tensor in make().state_dict().items():
+        assert torch.equal(wide.state_dict()[name], tensor.double()), name
+
+
 def test_a_model_in_a_closure_without_a_seed_is_drawn_from_the_same_state() -> None:
     def make():
         net = nn.Linear(4, 4)

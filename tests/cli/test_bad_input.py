@@ -41,6 +41,8 @@ EDITS = {
     "exits": ("import dataclass\n", "import dataclass\nraise SystemExit(0)\n", "exit status 0"),
     "leaves": ("import dataclass\n", "import dataclass\nimport os; os._exit(0)\n", "exit status 0"),
     "crashes": ("import dataclass\n", "import dataclass\nimport ctypes; ctypes.string_at(0)\n", "SIGSEGV"),
+    "misspelt metric": ('Target("speedup"', 'Target("sppedup"', "target 'sppedup': did you mean 'speedup'?"),
+    "unknown metric": ('Target("speedup"', 'Target("warmth"', "which way is better: better='higher' or better='lower'"),
     "nul": ("import dataclass\n", "import dataclass\n\0\n", "null bytes"),
 }  # fmt: skip
 

@@ -81,7 +81,9 @@ def test_the_surface_is_these_subcommands():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("plan",), "no configuration can be read"),
+        (("plan",), "no project is here, since workflow/config.yaml is missing; `phasewise init FOLDER` starts one"),
+        (("run",), "no project is here"),
+        (("profile", "train.py"), "`phasewise look -- python train.py` looks at any script"),
         (("validate", "w", "tiny-cpu", "00-baseline"), "no such run is planned"),
         (("report", "w", "tiny-cpu"), "no such run is planned"),
         (("retry", "w", "tiny-cpu"), "no such run is planned"),
@@ -327,11 +329,11 @@ def test_a_run_has_the_threads_that_make_report_has(monkeypatch, set_to, threads
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_a_run_that_did_not_make_everything_says_that_verdicts_may_be_old(monkeypatch, code):
+def test_a_run_that_did_not_make_everything_says_what_its_verdicts_are_of(monkeypatch, code):
     monkeypatch.setattr("phasewise.cli.keep.follow", lambda *given: (code, SimpleNamespace(ended=True)))
     ended = CliRunner().invoke(commands, ["run"])
     assert ended.exit_code == code
-    assert ("not everything was made: verdicts above" in ended.output) == bool(code)
+    assert ("not everything was made: the verdicts above" in ended.output) == bool(code)
 
 
 def test_a_job_of_several_ranks_keeps_each_gpu_that_it_gets(tmp_path, monkeypatch):

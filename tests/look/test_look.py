@@ -17,6 +17,8 @@ from phasewise.look.conclude import count_work
 from phasewise.look.describe import describe_look
 from phasewise.look.page import render_look
 from phasewise.look.play import ScriptFailed, look
+from phasewise.match.ask import ask_base
+from phasewise.match.side import parse_side
 from phasewise.records.errors import UserError
 from phasewise.records.look import Look
 from phasewise.records.machine import Machine
@@ -206,3 +208,15 @@ def test_products_of_float32_are_held_against_tf32_where_there_is_one(kind: str,
     product = Operator(name="aten::mm", calls=1, self_s=1e-3, device_s=0.0, shapes="float32[8,8]", flops=1024.0)
     profile = CaseProfile(case="step", operators=(product,), facts={"float32_matmul_precision": "high"})
     assert count_work(profile, Machine(device="one", kind=kind, name="one")).dtype == dtype
+
+
+def test_operations_are_those_that_the_judge_counts_and_those_by_hand(tmp_path):
+    seen = look(command("encoder"), warmup=4, steps=3)
+    base = ask_base(parse_side(str(SCRIPTS / "encoder.py")), {}, tmp_path / "start.pt", "cpu")
+    batch, length, width, inner, layers = 4, 12, 32, 64, 2
+    # of a token: three projections, the scores, their product with the values, one projection, two layers
+    macs = 3 * width**2 + 2 * length * width + width**2 + 2 * width * inner
+    by_hand = layers * batch * length * 2 * macs
+    assert base.flops == by_hand
+    assert sum(one.flops or 0 for one in seen.profile.operators) == pytest.approx(by_hand)
+    assert f"{by_hand:.3g} operations in float32" in seen.ceilings[0].basis

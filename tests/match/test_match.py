@@ -68,7 +68,7 @@ def test_the_base_itself_is_never_refused_and_never_faster() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidate", ["by_pointer", "by_contents"])
+@pytest.mark.parametrize("candidate", ["by_pointer", "by_pointer_when_timed", "by_contents"])
 def test_a_candidate_that_remembers_gains_nothing(candidate: str) -> None:
     found = play(candidate)
     assert found.exit_code is ExitCode.CHEAT and found.ratio is None, found.detail

@@ -11,7 +11,7 @@ import torch
 
 from phasewise.match.functions import CASE, build, make_inputs, reference
 from phasewise.match.known import Base, BaseRequest, Candidate, CandidateRequest
-from phasewise.match.plan import BASE, CANDIDATE, Setting, choose_allowance, plan_match
+from phasewise.match.plan import CANDIDATE, Setting, choose_allowance, plan_side
 from phasewise.match.play import Effort
 from phasewise.match.probe import probe_base, probe_candidate
 from phasewise.match.revisions import check_out
@@ -43,11 +43,9 @@ def ask_candidate(tmp_path: Path, name: str) -> Candidate:
 def run_both(tmp_path: Path, name: str) -> tuple[torch.Tensor, torch.Tensor]:
     """What the reference and the candidate give for one batch."""
     base = ask_base(tmp_path)
-    setting = Setting(
-        sides={role: Side(source=str(MODULES), name=one) for role, one in ((BASE, "Model"), (CANDIDATE, name))}, device="cpu",
-        overrides={}, start=tmp_path / "start.pt", base=base,
-    )  # fmt: skip
-    plan = plan_match(setting, choose_allowance("moderate", setting), Effort())[CANDIDATE]
+    side, other = (Side(source=str(MODULES), name=one) for one in ("Model", name))
+    setting = Setting(side=side, device="cpu", overrides={}, start=tmp_path / "start.pt", base=base)
+    plan = plan_side(CANDIDATE, other, setting, choose_allowance("moderate", setting), Effort())
     shape = Shape(**plan.cases[0].shape)
     switches = type("Chosen", (), {"side": plan.switches["side"]})
     inputs = make_inputs(CASE, shape, 3)

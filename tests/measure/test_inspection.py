@@ -112,6 +112,28 @@ def test_batches_are_replaced_but_for_one_and_new_ones_are_judged_by_the_parent(
     assert {one.is_known for one in case.inspections} == {True, False}
 
 
+@dataclass
+class AddressJudge(FakeJudge):
+    """Judges a variant that gives what it gave for the first contents of an entry, where the rounds' changes come after all judged blocks."""
+
+    renewed: int | None = None
+
+    def fill(self, drivers: Any, entries: dict[int, int | None]) -> None:
+        super().fill(drivers, entries)
+        self.renewed = next(iter(entries)) if list(entries.values()) == [None] else None
+
+    def check_against(self, arm: str, driver: Any, *, entry: int, other: str, theirs: Any) -> tuple[TensorError, ...]:
+        self.wrong = arm if entry == self.renewed else ""
+        return super().check_against(arm, driver, entry=entry, other=other, theirs=theirs)
+
+
+def test_a_program_that_goes_by_addresses_is_wrong_by_the_end_of_its_first_set():
+    case = run(AddressJudge())
+    variant = next(arm for arm in case.arms if arm.arm == "variant")
+    assert variant.failure is not None and variant.failure.reason is Reason.WRONG_WHEN_TIMED
+    assert [(one.arm, one.process_set) for one in case.inspections if one.wrong] == [("variant", 0)]
+
+
 def test_where_batches_take_long_to_make_fewer_are_replaced():
     judge = FakeJudge(batch_s=0.15 * BUDGET.seconds)
     case = run(judge)

@@ -78,17 +78,27 @@ def test_equal_operators_of_one_step_keep_their_own_device_time():
     assert (row.calls, row.device_s) == (2, pytest.approx(25e-6))
 
 
-def test_batched_products_and_attention_are_counted():
+def test_products_are_counted():
     trace, frames = read(
         operator("aten::bmm", 0, 10, dims=[[3, 8, 4], [3, 4, 5]]),
-        operator("aten::scaled_dot_product_attention", 10, 20, dims=[[2, 3, 7, 16], [2, 3, 9, 16], [2, 3, 9, 16]]),
         operator("aten::mv", 20, 30, dims=[[8, 4], [4]]),
         operator("aten::exp", 30, 40, dims=[[8, 4]]),
     )  # fmt: skip
     flops = {row.name: row.flops for row in operators(trace, frames)}
+    assert flops == {"aten::bmm": 2 * 3 * 8 * 4 * 5, "aten::mv": 2 * 8 * 4, "aten::exp": None}
+
+
+def test_what_runs_inside_of_attention_is_counted_once():
+    shapes = [[2, 3, 7, 16], [2, 3, 9, 16], [2, 3, 9, 16]]
+    trace, frames = read(
+        operator("aten::scaled_dot_product_attention", 0, 30, dims=shapes),
+        operator("aten::_scaled_dot_product_flash_attention_for_cpu", 2, 28, dims=shapes),
+        operator("aten::bmm", 5, 20, dims=[[6, 7, 16], [6, 16, 9]]),
+    )  # fmt: skip
+    flops = {row.name: row.flops for row in operators(trace, frames)}
     assert flops == {
-        "aten::bmm": 2 * 3 * 8 * 4 * 5, "aten::scaled_dot_product_attention": 4 * 2 * 3 * 7 * 9 * 16, "aten::mv": 2 * 8 * 4,
-        "aten::exp": None,
+        "aten::scaled_dot_product_attention": None, "aten::bmm": None,
+        "aten::_scaled_dot_product_flash_attention_for_cpu": 4 * 2 * 3 * 7 * 9 * 16,
     }  # fmt: skip
 
 

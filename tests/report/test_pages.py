@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from phasewise.model.layout import Layout
 from phasewise.records.analyse import Analysis, VariantAnalysis
 from phasewise.records.base import Record
 from phasewise.records.export import Export
@@ -18,9 +20,10 @@ from phasewise.records.prepare import Prepared
 from phasewise.records.profile import Profile
 from phasewise.records.validate import Validation
 from phasewise.records.verdict import Reason, Status, Verdict
-from phasewise.report.blocks import Page, figures_of
+from phasewise.report.blocks import Code, Page, figures_of
 from phasewise.report.content import make_pages
 from phasewise.report.markdown import render_markdown
+from phasewise.report.sections.provenance import render_reproduce
 from phasewise.run import Run
 from report.make import RUN, STACK, WORKLOAD, change, limit_end, make_records, make_targets
 from report.make_less import stripped
@@ -237,6 +240,21 @@ def test_a_phase_is_told_at_a_glance_in_the_first_case_that_it_is_for(left_out: 
     row = next(line for line in render_markdown(page).splitlines() if line.startswith("| [`03-channels-last`]"))
     assert row.split(" | ")[1] == f"`{records.results[case].case}`"
     assert ("Skipped" in row) == (left_out == 2)
+
+
+@pytest.mark.parametrize(
+    ("there", "commands"),
+    [((), "phasewise run"), ((".dvc", "Snakefile"), "dvc pull\nsnakemake --cores all")],
+    ids=["a project of init", "a repository"],
+)
+def test_the_commands_that_make_a_run_again_are_those_of_its_project(
+    tmp_path: Path, there: tuple[str, ...], commands: str
+) -> None:
+    for name in there:
+        (tmp_path / name).mkdir() if name == ".dvc" else (tmp_path / name).touch()
+    run = Run(WORKLOAD, RUN, make_records().known, layout=Layout(tmp_path))
+    told = next(block for block in render_reproduce(run).blocks if isinstance(block, Code))
+    assert told.text.split("\n", 1)[1] == commands
 
 
 def test_every_phase_stands_on_the_page_of_its_part(pages: dict[str, Page]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.tensor_files import make_file, read_tensors
 from phasewise.workers.arm import ArmProcesses, launch_case
 from phasewise.workers.failure import ProcessFailed
-from phasewise.workers.isolated import run_isolated
+from phasewise.workers.isolated import Isolated, run_isolated
 from programs import plan_program, write_program
 
 
@@ -117,6 +118,8 @@ def double(payload):
     return {"twice": 2 * payload["x"]}
 def leave(payload):
     os._exit(3)
+def tell(payload):
+    return os.getpid()
 """
 
 
@@ -127,3 +130,16 @@ def test_an_isolated_call_gives_its_result_or_how_it_died(tmp_path: Path) -> Non
     assert run_isolated(f"{file}:leave", {}, folder=tmp_path) == Failure(reason=Reason.CRASH, message="exit status 3")
     missing = run_isolated(f"{file}:absent", {}, folder=tmp_path)
     assert isinstance(missing, Failure) and missing.reason is Reason.BAD_PROGRAM and "absent" in missing.message
+
+
+def test_an_isolated_process_takes_one_call_after_the_other_until_it_dies(tmp_path: Path) -> None:
+    (tmp_path / "targets.py").write_text(TARGETS)
+    found = []
+    with closing(Isolated(folder=tmp_path)) as process:
+        for function in ("tell", "tell", "leave", "tell"):
+            process.begin(f"{tmp_path / 'targets.py'}:{function}", None)
+            found.append(process.finish())
+        process.begin("time:sleep", 600)
+        assert not process.is_done()
+    first, again, died, other = found
+    assert first == again != other and died == Failure(reason=Reason.CRASH, message="exit status 3")

@@ -110,8 +110,9 @@ def test_a_forked_worker_is_surrounded_as_a_fresh_one(server, helpers, tmp_path,
     assert len(forked["open"]) == len(fresh["open"]) == 6
 
 
-def test_a_forked_worker_waits_for_its_threads_and_runs_what_is_to_be_run_at_its_end(server, helpers, tmp_path):
-    run_isolated(f"{helpers}:promise", str(tmp_path / "said"), folder=tmp_path)
+@pytest.mark.parametrize("own", [{}, {"HERE": "own"}], ids=["forked", "fresh"])
+def test_a_worker_waits_for_its_threads_and_runs_what_is_to_be_run_at_its_end(server, helpers, tmp_path, own):
+    run_isolated(f"{helpers}:promise", str(tmp_path / "said"), folder=tmp_path, environment=own)
     assert (tmp_path / "said").read_text() == "thread, at exit"
 
 

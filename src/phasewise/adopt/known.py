@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from phasewise.records.base import Bytes
+
+# items of a guessed batch
+BATCH = 8
+
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """What a process that has built the module and called it once tells."""
@@ -24,3 +29,9 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     has_init: bool
     # "tensor", "mapping" or "sequence"
     result: str
+    # of a call: operations of products, convolutions and attention, and bytes of arguments and results, and of weights
+    flops: float
+    bytes: Bytes
+    weight_bytes: Bytes
+    # of its weights
+    dtype: str

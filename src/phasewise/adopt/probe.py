@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 import torch
+from torch.utils._pytree import tree_leaves
 
-from phasewise.adopt.known import Known
+from phasewise.adopt.known import BATCH, Known
+from phasewise.match.flops import watch_flops
 from phasewise.match.load import BUILD_MAKER, MAKERS, build_module, find_name, find_object, load_module, make_init
 from phasewise.match.side import BASE_NAMES, Side, read_side
 from phasewise.records.errors import UserError
 
 # of what is guessed
-BATCH, LENGTH, IMAGE = 8, 16, 32
+LENGTH, IMAGE = 16, 32
 # calls that are enough for a look
 CALLS = 60
 WANTED = "define get_inputs() beside it, which gives the arguments of a call"
@@ -35,7 +37,7 @@ def probe_module(side_text: str) -> dict[str, Any]:
         named = name_arguments(module, given)
     else:
         guessed, named = guess_arguments(module)
-    with torch.no_grad():
+    with torch.no_grad(), watch_flops() as counted:
         result = module(**named)
     known = Known(
         name=side.name,
@@ -46,6 +48,10 @@ def probe_module(side_text: str) -> dict[str, Any]:
         by_name=bool(maker) and isinstance(given, Mapping),
         has_init=callable(getattr(own, BUILD_MAKER, None)),
         result=name_kind(result),
+        flops=counted.flops,
+        bytes=count_bytes([*named.values(), *tree_leaves(result)]),
+        weight_bytes=count_bytes(module.state_dict().values()),
+        dtype=str(_real(module)).removeprefix("torch."),
     )  # fmt: skip
     plain: dict[str, Any] = msgspec.to_builtins(known)
     return plain
@@ -135,6 +141,11 @@ def list_guesses(module: torch.nn.Module) -> Iterator[str]:
         elif isinstance(layer, torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
             sides = ", ".join([str(IMAGE)] * len(layer.kernel_size))
             yield real.format(f"shape.batch, {layer.in_channels}, {sides}")
+
+
+def count_bytes(values: Iterable[Any]) -> int:
+    """Of the tensors among them."""
+    return sum(each.numel() * each.element_size() for each in values if isinstance(each, torch.Tensor))
 
 
 def name_kind(result: Any) -> str:

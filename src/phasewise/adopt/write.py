@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from phasewise.adopt.known import Known
+from phasewise.adopt.known import BATCH, Known
 from phasewise.adopt.suggest import Suggestion
 
 FILE = '''"""{name} of {module}: a workload to go on from."""
 
 from dataclasses import dataclass
 
-from phasewise import Case, Phase, Program, Shape, Workload
+from phasewise import Case, Phase, Program, Shape, Work, Workload
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,11 @@ def build(switches, inputs, case, shape, device):
     return Program(step=lambda batch: {step}, module=module)
 
 
-# operations and bytes of a step are counted by torch; a function `work` may say what is needed at least
+def work(case, shape):
+    """What was counted of a call: operations of products, convolutions and attention, bytes of arguments, weights and results."""
+    return Work({work})
+
+
 workload = Workload(
     summary="{name} of {module}",
     switches=Switches,
@@ -68,8 +72,18 @@ def write_workload(known: Known, module: str, suggestion: Suggestion) -> str:
         name=known.name, module=module, switch=suggestion.switch, phase=suggestion.switch, inputs=_write_inputs(known, module),
         names=", ".join(names), init="*get_init_inputs()" if known.has_init else "", call=f"    {call}",
         step=_write_step(known), because=f', because="{suggestion.because}"' if suggestion.because else "",
-        case="Case(tiny=Shape(batch=8), full=Shape(batch=256))" if known.guessed else "Case(tiny=Shape(), full=Shape())",
+        case=f"Case(tiny=Shape(batch={BATCH}), full=Shape(batch=256))" if known.guessed else "Case(tiny=Shape(), full=Shape())",
+        work=_write_work(known),
     )  # fmt: skip
+
+
+def _write_work(known: Known) -> str:
+    """The arguments of `Work`; what is guessed grows with its batch."""
+    items, flops, size = "1", f"{known.flops:.0f}", f"{known.weight_bytes} + {known.bytes}"
+    if known.guessed:
+        items, flops = "shape.batch", f"{known.flops / BATCH:.0f} * shape.batch"
+        size = f"{known.weight_bytes} + {known.bytes // BATCH} * shape.batch"
+    return f'items={items}, flops={flops}, bytes={size}, dtype="{known.dtype}", counted=True'
 
 
 def _write_inputs(known: Known, module: str) -> str:

@@ -15,7 +15,6 @@ server imports torch before its first request.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import faulthandler
 import gc
@@ -26,12 +25,12 @@ import selectors
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from phasewise.bench.leave import leave
 from phasewise.bench.no_gc import no_gc
 from phasewise.model.apart import die_with_parent
 from phasewise.workers.descendants import adopt_orphans, end_descendants, end_orphans
@@ -198,18 +197,6 @@ def _surround(order: Order) -> tuple[int, ...]:
     return read_fd, write_fd, *files
 
 
-def _leave() -> NoReturn:
-    """End as an interpreter does, with its threads and its functions of `atexit`, and leave to the kernel what the server gave:
-    to take that apart writes to all of its pages, which takes as long as many a gate.
-    """
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    # of a regular file that may be full
-    with contextlib.suppress(OSError):
-        sys.stderr.flush()
-    os._exit(0)
-
-
 if __name__ == "__main__":
     plain, *others = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
     profiler = os.fork() if others else None
@@ -230,4 +217,4 @@ if __name__ == "__main__":
     else:
         surrounded = _surround(order)
         importlib.import_module(order.surroundings["module"]).main(*surrounded)
-        _leave()
+        leave()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch.nn.modules.module import (
     register_module_buffer_registration_hook,
+    register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
 
@@ -37,20 +38,26 @@ def build_alike(build: Callable[[], T], wide: Callable[[], T], close: Callable[[
 
 @contextmanager
 def note_modules() -> Iterator[list[torch.nn.Module]]:
-    """The modules that get a parameter or a buffer meanwhile, in that order, each once."""
+    """The modules that get a parameter, a buffer or a part meanwhile, in that order, then their parts, each once."""
     found: dict[int, torch.nn.Module] = {}
     listed: list[torch.nn.Module] = []
 
     def note(module: torch.nn.Module, name: str, value: Any) -> None:
         found.setdefault(id(module), module)
 
-    handles = [register_module_parameter_registration_hook(note), register_module_buffer_registration_hook(note)]
+    register = (
+        register_module_parameter_registration_hook, register_module_buffer_registration_hook,
+        register_module_module_registration_hook,
+    )  # fmt: skip
+    handles = [each(note) for each in register]
     try:
         yield listed
     finally:
         for handle in handles:
             handle.remove()
-        listed += found.values()
+        # a part that was copied, such as a layer of an encoder, was given nothing by name
+        parts = {id(part): part for module in found.values() for part in module.modules()}
+        listed += {**found, **parts}.values()
 
 
 def copy_weights(into: Sequence[torch.nn.Module], out_of: Sequence[torch.nn.Module]) -> None:

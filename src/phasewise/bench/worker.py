@@ -1,4 +1,4 @@
-"""A process that opens one bench and does what it is asked over two pipes.
+"""A process that calls functions, or opens one bench, and does what it is asked over two pipes.
 
 `python -m phasewise.bench.worker READ_FD WRITE_FD [FILE_FD ...]`. A command is a line `{"command": name, ...arguments}`, its answer a
 line `{"answer": ...}`; an exception is a line `{"failure": ...}`, and then the process ends.
@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from phasewise.bench.import_function import import_function
+from phasewise.bench.leave import leave
 from phasewise.bench.no_gc import no_gc
 from phasewise.model.apart import die_with_parent
 from phasewise.workers.channel import Channel
@@ -36,10 +37,11 @@ def main(read_fd: int, write_fd: int, *files: int) -> None:
         channel.send({"answer": None})
 
         message = channel.receive()
-    if message is None or message["command"] == "close":
-        return
-    if message.pop("command") == "call":
+    while message is not None and message["command"] == "call":
+        message.pop("command")
         channel.send({"answer": _call(**message)})
+        message = channel.receive()
+    if message is None or message.pop("command") == "close":
         return
     # here, since a call may want to do without torch
     from phasewise.bench.commands import serve_bench
@@ -86,3 +88,4 @@ def _make_hook(channel: Channel, shown: Hook) -> Hook:
 
 if __name__ == "__main__":
     main(*map(int, sys.argv[1:]))
+    leave()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from phasewise.cli.results import explain_doubts
 from phasewise.jobs import Job
 from phasewise.match.verdict import refuse_at_gate
 from phasewise.model.layout import Layout
@@ -97,6 +98,8 @@ def describe_attempt(found: Tried) -> str:
             )
             time = f"{row.time_s.estimate:.3g} s a step, " if row.time_s else ""
             lines.append(f"{row.variant} {case.case}: {row.verdict.status} ({row.verdict.reason}), {time}{speed}")
+    rows = (row for case in found.analysis.cases for row in case.rows)
+    lines += explain_doubts(row.verdict for row in rows if row.variant == found.plan.variant)
     for findings in found.findings.cases:
         for finding in findings.findings:
             if finding.outcome == "found":

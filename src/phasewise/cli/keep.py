@@ -17,6 +17,7 @@ from phasewise.environment import POOL, name_gpus
 from phasewise.jobs import Stage
 from phasewise.model.layout import Layout
 from phasewise.records.errors import PlanError, UserError
+from phasewise.records.machine import Machine
 from phasewise.records.measure import HeadlineMeasurement, Measurement
 from phasewise.records.plan import RunPlan
 from phasewise.records.profile import Profile
@@ -78,22 +79,35 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
     # --resources takes all words up to the next option, so targets must not follow it
     words = [*extra, "--snakefile", str(snakefile), *arguments]
     code, followed = follow(words, environment, layout)
-    if not followed.ended and (code or arguments):
+    if not (followed.ended or followed.failed) and (code or arguments):
         # what was asked of Snakemake itself, or why it did not start
         say((layout.root / LOG).read_text(errors="replace"))
     else:
-        tell_results(made, layout)
+        tell_results(made, layout, so_far=code != 0)
         if code:
-            say("not everything was made: verdicts above that wait for what is missing are of an earlier run")
+            say(
+                "not everything was made: the verdicts above are of what is on record so far, and pages are of an earlier run"
+            )
         say(f"Snakemake's own lines: {LOG}")
     raise click.exceptions.Exit(code)
 
 
-def tell_results(made: Sequence[tuple[str, str]], layout: Layout) -> None:
-    """What is on record of each run."""
+def tell_results(made: Sequence[tuple[str, str]], layout: Layout, *, so_far: bool) -> None:
+    """What each run came to: as it was judged last, or, with `so_far`, judged now by what there is of today's plans."""
     for workload, name in made:
-        run = Run(workload, name, layout=layout, forgiving=True)
+        run = Run(workload, name, layout=layout, forgiving=not so_far)
+        if so_far:
+            judge_so_far(run)
         say(describe_results(run, layout) or f"{workload} {name}: nothing has been judged yet")
+
+
+def judge_so_far(run: Run) -> None:
+    """Give the run, in memory, the verdicts that can be told already. Without a control only differences of over 10 % are."""
+    if run.find(Machine) is None or run.prepared is None or not run.find_all(Validation):
+        return
+    from phasewise.analyse import analyse_run
+
+    run.add(analyse_run(run)[0])
 
 
 def plan_here() -> list[tuple[str, str]]:

@@ -33,7 +33,12 @@ def find_snakefile(root: Path) -> Path:
 
 
 def load_configuration(layout: Layout) -> Configuration:
-    """Configuration of the project; raises PlanError."""
+    """Configuration of the project in this folder; raises PlanError."""
+    if not (layout.root / CONFIG).exists():
+        raise PlanError(
+            f"{layout.root}: no project is here, since {CONFIG} is missing; `phasewise init FOLDER` starts one, and a command is called in its "
+            "folder"
+        )
     return read_configuration(layout.root / CONFIG, find_schema(layout.root))
 
 

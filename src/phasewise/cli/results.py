@@ -8,7 +8,7 @@ from phasewise.model.layout import Layout
 from phasewise.records.analyse import CaseResult, Row
 from phasewise.records.base import Interval
 from phasewise.records.plan import Kind
-from phasewise.records.verdict import Reason, Status
+from phasewise.records.verdict import Reason, Status, Verdict
 from phasewise.run import Run
 
 # verdicts that say little without their reason
@@ -23,10 +23,19 @@ def describe_results(run: Run, layout: Layout) -> str:
     lines: list[str] = []
     for case in run.results:
         lines += [f"{run.workload} {run.name}, {case.case}", *_set_table([TITLES, *_tell_rows(case)]), ""]
+    lines += explain_doubts(row.verdict for case in run.results for row in case.rows)
     lines += [f"alarm: {alarm}" for alarm in run.analysis.alarms]
     page = layout.report(run.workload, run.name) / "index.html"
     lines += [f"page: {layout.relative(page)}"] if page.is_file() else []
     return "\n".join(lines)
+
+
+def explain_doubts(verdicts: Iterable[Verdict]) -> list[str]:
+    """A line for each reason why nothing is claimed, where a table has only its code."""
+    from phasewise.report.sentences import REASONS
+
+    reasons = {verdict.reason for verdict in verdicts if verdict.status is Status.INCONCLUSIVE}
+    return [f"{reason}: {REASONS[reason]}" for reason in sorted(reasons)]
 
 
 def _tell_rows(case: CaseResult) -> Iterable[tuple[str, ...]]:

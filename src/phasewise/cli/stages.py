@@ -29,11 +29,23 @@ from phasewise.store import write, write_bytes, write_if_changed
 from phasewise.workers.lock import lock_machine
 
 
+class StageCommand(click.Command):
+    """A stage of a project; a script in place of the workload is told where it is taken."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0].endswith(".py"):
+            raise UserError(
+                f"{self.name}: {args[0]} is a script, and a workload of the project here is needed; `phasewise look -- python {args[0]}` looks "
+                "at any script, and `phasewise init --from FILE.py:CLASS` makes a workload"
+            )
+        return super().parse_args(ctx, args)
+
+
 def make_command(stage: Stage) -> click.Command:
     """The subcommand of a stage that has a record for each variant, or each case."""
     params: list[click.Parameter] = [click.Argument([name]) for name in ("workload", "run", "subject")]
     params[-1].metavar = stage.of.upper()
-    return click.Command(stage.name, params=params, callback=partial(run_stage, stage), help=stage.about)
+    return StageCommand(stage.name, params=params, callback=partial(run_stage, stage), help=stage.about)
 
 
 def run_stage(stage: Stage, workload: str, run: str, subject: str = "") -> None:

@@ -15,7 +15,8 @@ from phasewise.records.machine import Machine
 from phasewise.records.prepare import CaseWork
 from phasewise.records.profile import CaseProfile, Operator
 
-CONVOLUTIONS = ("aten::convolution", "aten::_convolution", "aten::cudnn_convolution", "aten::mkldnn_convolution")
+# recurrent layers, and the products and convolutions of compiled code on a CPU
+UNCOUNTED = ("aten::_cudnn_rnn", "aten::mkldnn_rnn_layer", "mkldnn::")
 
 
 def find_findings(profile: CaseProfile, machine: Machine, step_s: Seconds) -> tuple[Finding, ...]:
@@ -34,7 +35,7 @@ def find_findings(profile: CaseProfile, machine: Machine, step_s: Seconds) -> tu
 
 
 def count_work(profile: CaseProfile, machine: Machine) -> CaseWork:
-    """The operations of products and attention that the trace counts; bytes are not known."""
+    """The operations of products, convolutions and attention that the trace counts; bytes are not known."""
     counted = [operator for operator in profile.operators if operator.flops]
     # a CPU has no tf32
     precision = str(profile.facts.get("float32_matmul_precision", "")) if machine.kind == "cuda" else ""
@@ -78,8 +79,8 @@ def list_unseen(profile: CaseProfile, findings: Iterable[Finding], warmup: int) 
         found.append("kernels within replays of CUDA graphs: run it without graphs to see them")
     if any(kernel.name == "compiled graph" for kernel in profile.kernels):
         found.append("modules and operators within compiled graphs")
-    if any(operator.name.startswith(CONVOLUTIONS) for operator in profile.operators):
-        found.append("the operations of convolutions, so that the ceiling of products is too low")
+    if uncounted := {operator.name for operator in profile.operators if operator.name.startswith(UNCOUNTED)}:
+        found.append(f"the operations of {', '.join(sorted(uncounted))}, so that the ceiling of products is too low")
     found.append("how many bytes the work needs, so that there is no ceiling of memory")
     silent: dict[str, list[str]] = {}
     for one in findings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from phasewise.records.machine import Machine
 from phasewise.records.prepare import CaseWork
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.enclosure import Enclosure
-from phasewise.workers.isolated import run_isolated
+from phasewise.workers.isolated import Isolated, run_isolated
 from phasewise.workers.oom import count_free_bytes
 
 PROBE = "phasewise.match.probe"
@@ -48,15 +49,43 @@ def ask_base(side: Side, overrides: Mapping[str, Scalar], start: Path, device: s
     return found
 
 
-def ask_candidate(side: Side, start: Path, enclosure: Enclosure | None) -> Candidate | Failure:
-    """What is known of the candidate; a failure where it can't be built.
+class CandidateProcess:
+    """The candidate in a process of its own. What its module takes to import, such as a compiler, it takes while others work."""
 
-    :raises UserError: it does not exist
-    """
-    found = _ask("probe_candidate", msgspec.to_builtins(CandidateRequest(side=side, start=str(start))), enclosure)
-    if not isinstance(found, Failure):
-        return msgspec.convert(found, Candidate)
-    if found.reason is Reason.BAD_PROGRAM:
+    def __init__(self, side: Side, enclosure: Enclosure | None) -> None:
+        self._side = side
+        self._process = Isolated(environment=name_paths(), timeout_s=TIMEOUT_S, enclosure=enclosure)
+        self._process.begin(f"{PROBE}:import_candidate", msgspec.to_builtins(side))
+
+    @cached_property
+    def imported(self) -> Failure | None:
+        """Why its module can't be imported.
+
+        :raises UserError: it does not exist
+        """
+        return _refuse_missing(self._process.finish())
+
+    def find_early_failure(self) -> Failure | None:
+        """Why its module can't be imported, if that is known already; raises as `imported` does."""
+        return self.imported if "imported" in vars(self) or self._process.is_done() else None
+
+    def ask(self, start: Path) -> Candidate | Failure:
+        """What is known of it, built from what is kept in `start`; a failure where it can't be built. Raises as `imported` does."""
+        if self.imported is not None:
+            return self.imported
+        self._process.begin(
+            f"{PROBE}:probe_candidate", msgspec.to_builtins(CandidateRequest(side=self._side, start=str(start)))
+        )
+        found = _refuse_missing(self._process.finish())
+        return found if isinstance(found, Failure) else msgspec.convert(found, Candidate)
+
+    def close(self) -> None:
+        """End its process."""
+        self._process.close()
+
+
+def _refuse_missing(found: Any | Failure) -> Any | Failure:
+    if isinstance(found, Failure) and found.reason is Reason.BAD_PROGRAM:
         raise UserError(f"judge: {found.message}")
     return found
 
@@ -81,16 +110,9 @@ def find_best(base: Base, device: str) -> Best | None:
     return Best(seconds=floor.seconds, bound=floor.kind, flops=base.flops, bytes=float(base.bytes))
 
 
-def _ask(
-    function: str, payload: Any, enclosure: Enclosure | None = None, memory_bytes: int | None = None
-) -> Any | Failure:
+def _ask(function: str, payload: Any, memory_bytes: int | None = None) -> Any | Failure:
     return run_isolated(
-        f"{PROBE}:{function}",
-        payload,
-        environment=name_paths(),
-        timeout_s=TIMEOUT_S,
-        memory_bytes=memory_bytes,
-        enclosure=enclosure,
+        f"{PROBE}:{function}", payload, environment=name_paths(), timeout_s=TIMEOUT_S, memory_bytes=memory_bytes
     )
 
 

@@ -77,8 +77,9 @@ def describe_result(found: Judgement) -> str:
     judged = 0
     if found.measurement is not None:
         judged = sum(one.arm == "variant" for one in found.measurement.inspections)
+    own = f", as the base has it: {allowed.why}" if allowed.why else ""
     off = (
-        f"off by at most {found.worst:.2g} of what is allowed (rtol {allowed.rtol:.3g}, atol {allowed.atol:.3g}), reference in "
+        f"off by at most {found.worst:.2g} of what is allowed (rtol {allowed.rtol:.3g}, atol {allowed.atol:.3g}{own}), reference in "
         f"{found.reference}{'' if found.reference == 'float64' else ', so twice the tier'}, {judged} timed blocks judged"
     )
     return (

@@ -1,16 +1,20 @@
-"""Floating-point operations of a call, as torch's own formulas count them."""
+"""Floating-point operations of a call, counted as those of a trace are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+
+from phasewise.bench.counting import run_as_written
+from phasewise.profile.flops import count_flops
 
 
 class FlopWatch(TorchDispatchMode):
-    """What products and convolutions under it amount to. torch's FlopCounterMode says the same, and imports the compiler for it."""
+    """What products, convolutions and attention under it amount to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,8 +26,21 @@ class FlopWatch(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        formula = flop_registry.get(func.overloadpacket)
-        if formula is not None:
-            self.flops += formula(*args, **(kwargs or {}), out_val=found)
-        return found
+        sizes = [tuple(each.shape) if isinstance(each, torch.Tensor) else each for each in args]
+        self.flops += count_flops(func.name().partition(".")[0], sizes) or 0.0
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def watch_flops() -> Iterator[FlopWatch]:
+    """Count what runs meanwhile as it was written: nothing is seen within a compiled program, nor within torch's fused layer of an encoder.
+
+    What that layer leaves out of batches with padding is counted.
+    """
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with run_as_written(), FlopWatch() as watch:
+            yield watch
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)

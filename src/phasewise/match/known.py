@@ -6,6 +6,7 @@ import msgspec
 
 from phasewise.match.side import Side
 from phasewise.records.base import Bytes, Scalar
+from phasewise.records.plan import Allowance
 
 
 class BaseRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +35,9 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     evaluates: bool
     # a module in training mode that has parts which differ in evaluation mode
     trains: bool
-    # of a call: operations of products as torch counts them, and bytes of arguments, weights and results
+    # that its module declares; None for that of the tier
+    tolerance: Allowance | None
+    # of a call: operations of products, convolutions and attention, and bytes of arguments, weights and results
     flops: float
     bytes: Bytes
     # of the tensors of one batch, and of what is made of it

@@ -17,6 +17,8 @@ from phasewise.bench.import_function import import_source
 from phasewise.match.side import Side
 from phasewise.match.values import PLAIN, Tensors, pack_arguments, unpack_arguments
 from phasewise.match.weights import give_weights
+from phasewise.model.parse import SHORT, parse
+from phasewise.model.workload import Tolerance
 from phasewise.records.base import Scalar
 from phasewise.records.errors import UserError
 
@@ -24,6 +26,8 @@ from phasewise.records.errors import UserError
 MAKERS = ("make_inputs", "get_inputs", "setup")
 # and what its classes are built with
 BUILD_MAKER = "get_init_inputs"
+# and how far a result may lie from the reference, where the tier is not meant
+TOLERANCE_MAKER = "get_tolerance"
 # of weights that are drawn
 SEED = 0
 
@@ -111,6 +115,20 @@ def make_init(side: Side, overrides: Overrides) -> Tensors:
     if not callable(_find(load_module(side.source, side.roots), BUILD_MAKER)):
         return pack_arguments([])
     return pack_arguments(_call_maker(side, BUILD_MAKER, overrides, SEED))
+
+
+def read_tolerance(side: Side) -> Tolerance | None:
+    """How far a result may lie from the reference, as the side's module says; None where it does not say.
+
+    :raises UserError: it says so in another form, or allows more than any may
+    """
+    maker = _find(load_module(side.source, side.roots), TOLERANCE_MAKER)
+    if not callable(maker):
+        return None
+    found, place = maker(), f"{Path(side.source).name}: {TOLERANCE_MAKER}()"
+    if not isinstance(found, Mapping) or not {"rtol", "atol"} <= set(found) <= {"rtol", "atol", "why"}:
+        raise UserError(f'{place} gives {SHORT.repr(found)}; {{"rtol": 1e-3, "atol": 1e-4, "why": "..."}} is its form')
+    return parse(Tolerance(**found), Tolerance, place)
 
 
 def _call_maker(side: Side, name: str, overrides: Overrides, seed: int) -> Any:

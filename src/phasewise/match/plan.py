@@ -1,4 +1,4 @@
-"""The plans of both sides of a match: the variants of a workload that is made up for them."""
+"""The plan of each side of a match: a variant of a workload that is made up for them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import msgspec
 
 from phasewise.match.known import Base
 from phasewise.match.side import Side, write_side
-from phasewise.model.workload import DEFAULT_TIERS
+from phasewise.model.fields import MOST_RELATIVE
+from phasewise.model.workload import DEFAULT_TIERS, Tolerance
 from phasewise.records.base import Scalar
+from phasewise.records.errors import UserError
 from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, VariantPlan
 
 FUNCTIONS = "phasewise.match.functions"
@@ -38,10 +40,10 @@ class Effort:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """All that the plans of a match are made from."""
+    """What the plans of both sides have in common."""
 
-    # with their names
-    sides: Mapping[str, Side]
+    # the base, with its name
+    side: Side
     device: str
     overrides: Mapping[str, Scalar]
     # arguments of the base's class, and its weights
@@ -50,43 +52,60 @@ class Setting:
 
 
 def choose_allowance(tier: str, setting: Setting) -> Allowance:
-    """The tier; the relaxed one for results in half precision, and twice as much where the reference is not in float64."""
-    chosen = DEFAULT_TIERS["relaxed" if setting.base.is_half else tier]
+    """The tier, the relaxed one for results in half precision, or what the base declares instead; twice as much where the reference is
+    not in float64.
+
+    :raises UserError: the base allows more than the tier and does not say why
+    """
+    name = "relaxed" if setting.base.is_half else tier
+    chosen, own = DEFAULT_TIERS[name], setting.base.tolerance
+    if own is not None:
+        is_wider = own.rtol > chosen.rtol or own.atol > chosen.atol
+        if is_wider and not own.why.strip():
+            raise UserError(
+                f"judge: get_tolerance() of the base allows rtol {own.rtol:g} and atol {own.atol:g}, more than the {name} tier's "
+                f'{chosen.rtol:g} and {chosen.atol:g}; give "why" beside them, which stands in the verdict'
+            )
+        # how far beyond the base's own error is part of how far a result may lie
+        times = DEFAULT_TIERS["relaxed" if is_wider else name].times_baseline
+        chosen = Tolerance(own.rtol, own.atol, times_baseline=times, why=own.why)
     factor = 1.0 if setting.base.dtype == "float64" else 2.0
-    return Allowance(rtol=factor * chosen.rtol, atol=factor * chosen.atol, times_baseline=chosen.times_baseline)
+    allowance = Allowance(rtol=chosen.rtol, atol=chosen.atol, times_baseline=chosen.times_baseline, why=chosen.why)
+    return widen(allowance, factor)
 
 
-def plan_match(setting: Setting, allowance: Allowance, effort: Effort) -> dict[str, VariantPlan]:
-    """The plans of both sides."""
+def widen(allowance: Allowance, times: float) -> Allowance:
+    """So many times the tolerances; of the relative one no more than any may have."""
+    rtol = min(times * allowance.rtol, MOST_RELATIVE)
+    return msgspec.structs.replace(allowance, rtol=rtol, atol=times * allowance.atol)
+
+
+def plan_side(role: str, side: Side, setting: Setting, allowance: Allowance, effort: Effort) -> VariantPlan:
+    """The plan of a side whose name was found."""
     shape: dict[str, Any] = {
-        "base": write_side(setting.sides[BASE]), "overrides": json.dumps(dict(setting.overrides)), "start": str(setting.start),
+        "base": write_side(setting.side), "overrides": json.dumps(dict(setting.overrides)), "start": str(setting.start),
         "evaluates": setting.base.evaluates, "dtype": setting.base.dtype, "where": setting.device, "results": json.dumps(dict(setting.base.results)),
     }  # fmt: skip
     budget = Budget(
         min_rounds=effort.rounds, max_rounds=effort.rounds, min_sets=effort.sets, max_sets=effort.sets, seconds=effort.seconds,
         timeout_s=TIMEOUT_S, energy_window_s=0.0,
     )  # fmt: skip
-    plans = {}
-    for role, side in setting.sides.items():
-        is_base = role == BASE
-        switches: dict[str, Scalar] = {"side": write_side(side)}
-        case = PlannedCase(
-            case=CASE, shape=shape, switches=switches, inputs="resident",
-            parent=None if is_base else BASE, ancestors=() if is_base else (BASE,),
-        )  # fmt: skip
-        plans[role] = VariantPlan(
-            protocol=0, workload="match", source=FUNCTIONS, run=f"match-{setting.device}", size="tiny", device=setting.device,
-            variant=role, kind=Kind.BASELINE if is_base else Kind.PHASE, environment=name_paths(), switches=switches, cases=(case,),
-            tier="", allowance=allowance, budget=budget, lock="", sources="",
-        )  # fmt: skip
-    return plans
+    is_base = role == BASE
+    switches: dict[str, Scalar] = {"side": write_side(side)}
+    case = PlannedCase(
+        case=CASE, shape=shape, switches=switches, inputs="resident",
+        parent=None if is_base else BASE, ancestors=() if is_base else (BASE,),
+    )  # fmt: skip
+    return VariantPlan(
+        protocol=0, workload="match", source=FUNCTIONS, run=f"match-{setting.device}", size="tiny", device=setting.device,
+        variant=role, kind=Kind.BASELINE if is_base else Kind.PHASE, environment=name_paths(), switches=switches, cases=(case,),
+        tier="", allowance=allowance, budget=budget, lock="", sources="",
+    )  # fmt: skip
 
 
 def widen_plan(plan: VariantPlan, times: float) -> VariantPlan:
     """The plan with so many times its tolerances."""
-    allowance = plan.allowance
-    wider = msgspec.structs.replace(allowance, rtol=times * allowance.rtol, atol=times * allowance.atol)
-    return msgspec.structs.replace(plan, allowance=wider)
+    return msgspec.structs.replace(plan, allowance=widen(plan.allowance, times))
 
 
 def name_paths() -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,16 @@ import msgspec
 from phasewise.environment import name_gpus
 from phasewise.judge.case import Judge, JudgeFailed
 from phasewise.match.advice import find_next_step
-from phasewise.match.ask import ask_base, ask_candidate, find_best
+from phasewise.match.ask import CandidateProcess, ask_base, find_best
 from phasewise.match.known import Base
-from phasewise.match.plan import ARMS, BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_match, widen_plan
+from phasewise.match.plan import ARMS, BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_side, widen_plan
 from phasewise.match.revisions import check_out
 from phasewise.match.side import Side, parse_side
 from phasewise.match.verdict import find_worst, judge_times, refuse_at_gate
 from phasewise.measure.compare import name_function
 from phasewise.measure.entrant import Entrant
 from phasewise.measure.neighbours import watch_machine
-from phasewise.measure.processes import Processes
+from phasewise.measure.processes import AHEAD, Processes
 from phasewise.measure.sampler import sample_case
 from phasewise.measure.sampling import Tools
 from phasewise.records.base import Scalar
@@ -161,34 +161,31 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     told: dict[str, Any] = {"shape": dict(overrides)}
     given = table.root / GIVEN
     start = given / f"{len(list(given.iterdir()))}.pt"
-    table.progress("the base is called once")
-    base = ask_base(table.sides[BASE], overrides, start, table.device)
-    if isinstance(base, Failure):
-        return leave_open(base, {**told, "reference": "none"})
-    candidate = ask_candidate(table.sides[CANDIDATE], start, table.enclosures.get(CANDIDATE))
-    told["reference"] = base.dtype or "the dtype of its inputs"
-    if isinstance(candidate, Failure):
-        return Judgement(
-            status=Status.FAILED,
-            reason=candidate.reason,
-            detail=candidate.message,
-            traceback=candidate.traceback,
-            **told,
+    # it has ended before anything is timed
+    with closing(CandidateProcess(table.sides[CANDIDATE], table.enclosures.get(CANDIDATE))) as process:
+        table.progress("the base is called once")
+        base = ask_base(table.sides[BASE], overrides, start, table.device)
+        if isinstance(base, Failure):
+            return leave_open(base, {**told, "reference": "none"})
+        told["reference"] = base.dtype or "the dtype of its inputs"
+        if (failure := process.find_early_failure()) is not None:
+            return tell_crash(failure, told)
+        side = msgspec.structs.replace(table.sides[BASE], name=base.name)
+        setting = Setting(side=side, device=table.device, overrides=overrides, start=start, base=base)
+        plan, own, widened = judge_base(
+            plan_side(BASE, side, setting, choose_allowance(table.tier, setting), table.effort), table
         )
-    told["doubts"] = (candidate.doubt,) if candidate.doubt else ()
-    setting = Setting(
-        sides={
-            BASE: msgspec.structs.replace(table.sides[BASE], name=base.name),
-            CANDIDATE: msgspec.structs.replace(table.sides[CANDIDATE], name=candidate.name),
-        },
-        device=table.device, overrides=overrides, start=start, base=base,
-    )  # fmt: skip
-    plans = plan_match(setting, choose_allowance(table.tier, setting), table.effort)
-    plans, own, widened = judge_base(plans, table)
-    if own.failure is not None:
-        return leave_open(own.failure, told)
-    told |= {"allowance": plans[CANDIDATE].allowance, "widened": widened}
-    table.progress("the gate: the candidate")
+        if own.failure is not None:
+            return leave_open(own.failure, told)
+        table.progress("the gate: the candidate")
+        candidate = process.ask(start)
+    if isinstance(candidate, Failure):
+        return tell_crash(candidate, told)
+    told |= {
+        "doubts": (candidate.doubt,) if candidate.doubt else (), "allowance": plan.allowance, "widened": widened,
+    }  # fmt: skip
+    side = msgspec.structs.replace(table.sides[CANDIDATE], name=candidate.name)
+    plans = {BASE: plan, CANDIDATE: plan_side(CANDIDATE, side, setting, plan.allowance, table.effort)}
     gate = validate_case(plans[CANDIDATE], CASE, table.root, baseline=own, enclosure=table.enclosures.get(CANDIDATE))
     told["gate"] = gate
     refused = refuse_at_gate(gate)
@@ -213,25 +210,32 @@ def leave_open(shortage: Failure, told: Mapping[str, Any]) -> Judgement:
     )
 
 
-def judge_base(plans: dict[str, VariantPlan], table: Table) -> tuple[dict[str, VariantPlan], CaseValidation, float]:
-    """The base's own gate, passed or out of memory; the plans, and how many times their tolerances were widened for the base to pass it.
+def tell_crash(failure: Failure, told: Mapping[str, Any]) -> Judgement:
+    """The verdict on a candidate that can't be built."""
+    return Judgement(
+        status=Status.FAILED, reason=failure.reason, detail=failure.message, traceback=failure.traceback, **told
+    )
+
+
+def judge_base(plan: VariantPlan, table: Table) -> tuple[VariantPlan, CaseValidation, float]:
+    """The base's plan, its own gate, passed or out of memory, and how many times the tolerances of the plan were widened for the base to pass it.
 
     :raises UserError: it does not pass
     """
     table.progress("the gate: the base")
-    own, widened = validate_case(plans[BASE], CASE, table.root, enclosure=table.enclosures.get(BASE)), 1.0
+    own, widened = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE)), 1.0
     times = _find_widening(own)
     if times is not None:
-        plans, widened = {role: widen_plan(plan, times) for role, plan in plans.items()}, times
+        plan, widened = widen_plan(plan, times), times
         table.progress(f"the base is off by more than the tier allows: {times:.3g} times as much is allowed")
-        own = validate_case(plans[BASE], CASE, table.root, enclosure=table.enclosures.get(BASE))
+        own = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE))
     lacks_memory = own.failure is not None and own.failure.reason is Reason.OUT_OF_MEMORY
     if own.outcome is not Outcome.PASS and not lacks_memory:
         # what guards found may be why the results are off, and they say what to do
         told = [f"{guard.guard}: {guard.message}" for guard in own.guards if guard.outcome is Outcome.FAIL]
         why = "; ".join(told) or f"{own.message}; choose another tier or other inputs"
         raise UserError(f"judge: the base can't be judged by itself ({why})")
-    return plans, own, widened
+    return plan, own, widened
 
 
 def _find_widening(own: CaseValidation) -> float | None:
@@ -260,8 +264,10 @@ def time_sides(
             if table.device == "cpu":
                 # nothing else may keep the cores busy
                 finding.result()
+            # beside a GPU the imports of all sets find cores, and later ones would be waited for
+            sets = 1 if table.device == "cpu" else min(AHEAD, table.effort.sets)
             for arm in ARMS:
-                processes.start_waiting(arm, range(1))
+                processes.start_waiting(arm, range(sets))
             judge.open(own)
             processes.wait()
             best = finding.result()

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import torch
 
-from phasewise.bench.counting import run_as_written
-from phasewise.match.flops import FlopWatch
+from phasewise.match.flops import watch_flops
 from phasewise.match.functions import find_dtype, make_reference, move, name_dtype, place
 from phasewise.match.known import Base, BaseRequest, Candidate, CandidateRequest
 from phasewise.match.load import (
@@ -23,12 +22,14 @@ from phasewise.match.load import (
     load_callable,
     make_batch,
     make_init,
+    read_tolerance,
 )
 from phasewise.match.side import BASE_NAMES, CANDIDATE_NAMES, Side
 from phasewise.match.values import PLAIN, Tensors, name_results
 from phasewise.prepare.peaks import cache_bytes, measure_peaks
 from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine
+from phasewise.records.plan import Allowance
 from phasewise.tensors import all_same_bits
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -46,6 +47,7 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
     asked = msgspec.convert(payload, BaseRequest)
     side = msgspec.structs.replace(asked.side, name=find_name(asked.side, BASE_NAMES))
     check_overrides(side, asked.overrides)
+    own = read_tolerance(side)
     init = make_init(side, asked.overrides)
     batch = make_batch(side, asked.overrides, 0)
     found = find_object(side)
@@ -56,7 +58,7 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
     call, _ = load_callable(side, Path(asked.start), evaluates=evaluates)
     call = move(call, device, None)
     positional, named = place(batch, device, None)
-    with run_as_written(), FlopWatch() as counted:
+    with watch_flops() as counted:
         given = name_results(call(*positional, **named))
     given_to = [x for name, x in batch.items() if name != PLAIN]
     return msgspec.to_builtins(
@@ -67,6 +69,7 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
             is_half=any(x.dtype in HALVES for x in given.values()),
             evaluates=evaluates,
             trains=isinstance(call, torch.nn.Module) and any(part.training and isinstance(part, TRAINED) for part in call.modules()),
+            tolerance=None if own is None else Allowance(rtol=own.rtol, atol=own.atol, why=own.why),
             flops=counted.flops,
             bytes=count_bytes([*given_to, *weights.values(), *given.values()]),
             batch_bytes=count_bytes(given_to),
@@ -78,6 +81,11 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
 def count_bytes(tensors: Iterable[torch.Tensor]) -> int:
     """Of all their elements."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def import_candidate(payload: dict[str, Any]) -> None:
+    """Import the module of a `Side`; raises UserError where the candidate does not exist."""
+    find_name(msgspec.convert(payload, Side), CANDIDATE_NAMES)
 
 
 def probe_candidate(payload: dict[str, Any]) -> dict[str, Any]:

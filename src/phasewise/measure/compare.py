@@ -60,7 +60,8 @@ class Comparison:
         if arm.failure is not None:
             return f"{name}: {arm.failure.reason}, {arm.failure.message}"
         times = [time for taken in step_times(self.measurement, name) for time in taken]
-        line = f"{name}: {format_seconds(p50(times))} a call" if times else f"{name}: not timed"
+        untimed = f"{name}: not timed: nothing was left to compare it with"
+        line = f"{name}: {format_seconds(p50(times))} a call" if times else untimed
         if name in self.differences:
             return f"{line}, and its result is not that of {self.reference}: {self.differences[name]}"
         ratio = self.ratios.get(name)

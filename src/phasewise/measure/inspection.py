@@ -90,8 +90,26 @@ def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
             _inspect(sampling, judge, arm, entry)
             if arm not in sampling.drivers:
                 return
+        if arm == VARIANT and not slow:
+            _inspect_renewed(sampling, judge, arm)
     if arm == VARIANT and arm in sampling.drivers and not slow:
         _compare_refreshes(sampling, judge, driver)
+
+
+def _inspect_renewed(sampling: Sampling, judge: Judge, arm: str) -> None:
+    """Judge a step on contents that were just put in the place of others: who goes by the address gives what it gave before.
+
+    Which blocks of the rounds are judged is drawn, and all of them may have come before the first such change. Contents of the pool may
+    have been there when the address was seen first; new ones were not.
+    """
+    if _count_affordable(sampling, judge) == 0:
+        return
+    entry = DRAW.randrange(judge.steps)
+    is_told = PARENT in sampling.drivers and not judge.is_other_problem
+    number = None if is_told else DRAW.randrange(judge.steps)
+    judge.fill(list(sampling.drivers.values()), {entry: number})
+    sampling.drivers[arm].block(1, 0, entry)
+    _inspect(sampling, judge, arm, entry)
 
 
 def _judge_short_blocks(sampling: Sampling, judge: Judge, arm: str, count: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -198,7 +199,11 @@ def _check_target(workload: Workload, target: Target, here: str) -> None:
         raise PlanError(f"{here}: it has no bound; give minimum, target or stretch")
     better = METRICS[target.metric][0] if target.metric in METRICS else target.better
     if not better:
-        raise PlanError(f"{here}: say which way is better: better='higher' or better='lower'")
+        near = difflib.get_close_matches(target.metric, METRICS, n=1)
+        meant = f"did you mean {near[0]!r}? " if near else f"{', '.join(METRICS)} are known by themselves; "
+        raise PlanError(
+            f"{here}: {meant}a check's number has to say which way is better: better='higher' or better='lower'"
+        )
     if bounds != sorted(bounds, reverse=better == "lower"):
         raise PlanError(f"{here}: minimum, target and stretch are out of order for a metric where {better} is better")
     if target.case is not None and target.case not in workload.cases:

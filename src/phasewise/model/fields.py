@@ -59,7 +59,8 @@ Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="a finite nu
 Positive = Annotated[float, Meta(gt=0, le=LARGEST, description="a finite number above 0")]
 NotNegative = Annotated[float, Meta(ge=0, le=LARGEST, description="a finite number, 0 or more,")]
 # a result that is off by a tenth of itself is another result
-Relative = Annotated[float, Meta(ge=0, le=0.1, description="a number from 0 to 0.1")]
+MOST_RELATIVE = 0.1
+Relative = Annotated[float, Meta(ge=0, le=MOST_RELATIVE, description=f"a number from 0 to {MOST_RELATIVE}")]
 PerCent = Annotated[float, Meta(ge=0, le=100, description="0 to 100 per cent")]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description="a whole number of at most 64 bits")]
 Steps = Annotated[int, Meta(ge=1, le=1000, description="a whole number from 1 to 1000")]

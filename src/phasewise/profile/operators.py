@@ -5,7 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
+
+from phasewise.profile.flops import count_flops, has_formula
 from phasewise.profile.intervals import Interval, Intervals, length, merge, subtract
 from phasewise.profile.names import TYPES, is_bookkeeping
 from phasewise.profile.trace import Event, Step, Trace, in_step
@@ -86,12 +90,13 @@ def tabulate_operators(trace: Trace, steps: Sequence[Step]) -> tuple[Operator, .
     device = _device_time(trace)
     sums: dict[tuple[str, str], list[float]] = {}
     for step in steps:
-        for node in nest(in_step(trace.operators, step)):
+        nodes = nest(in_step(trace.operators, step))
+        for node, flops in zip(nodes, count_outermost(nodes), strict=True):
             row = sums.setdefault((node.event.name, describe_inputs(node.event)), [0.0, 0.0, 0.0, 0.0])
             row[0] += 1
             row[1] += length(node.own())
             row[2] += device.get(id(node.event), 0)
-            row[3] += count_flops(node.event) or 0.0
+            row[3] += flops
     share = 1 / max(len(steps), 1)
     table = [
         Operator(
@@ -138,29 +143,35 @@ def tensor_inputs(event: Event) -> list[tuple[str, tuple[int, ...]]]:
     return found
 
 
-def count_flops(event: Event) -> float | None:
-    """Floating-point operations of a matrix product (2 m n k) or attention (4 b h s t d); None for others."""
-    shapes = [shape for _, shape in tensor_inputs(event)]
-    base = event.name.rpartition("::")[2]
-    if base in ("addmm", "baddbmm", "addmv"):
-        shapes = shapes[1:]
-    if base in ("mm", "addmm", "mv", "addmv", "bmm", "baddbmm") and len(shapes) >= 2:
-        left, right = shapes[:2]
-        if left and right and left[-1] == right[-2 if len(right) > 1 else 0]:
-            columns = right[-1] if len(right) > 1 else 1
-            flops = 2.0 * columns
-            for size in left:
-                flops *= size
-            return flops
-    if (
-        "scaled_dot_product" in base
-        and "backward" not in base
-        and len(shapes) >= 2
-        and len(shapes[0]) == len(shapes[1]) == 4
-    ):
-        batch, heads, queries, width = shapes[0]
-        return 4.0 * batch * heads * queries * shapes[1][2] * width
-    return None
+def count_outermost(nodes: Sequence[Node]) -> list[float]:
+    """Floating-point operations of each; 0 for what runs inside one that is counted, such as the product inside a convolution."""
+    found: list[float] = []
+    covered: set[int] = set()
+    for node in nodes:
+        name, is_inside = node.event.name, node.parent is not None and id(node.parent) in covered
+        flops = None if is_inside or not has_formula(name) else count_flops(name, list_arguments(node.event))
+        if is_inside or flops is not None:
+            covered.add(id(node))
+        found.append(flops or 0.0)
+    return found
+
+
+def list_arguments(event: Event) -> list[Any]:
+    """The arguments in the order of the operator's schema: a tensor as the tuple of its sizes, others as they were recorded, else None."""
+    types, dims = event.args.get("Input type") or [], event.args.get("Input Dims") or []
+    values = event.args.get("Concrete Inputs") or [""] * len(types)
+    return [
+        tuple(shape) if kind in TYPES else _parse_value(value)
+        for kind, shape, value in zip(types, dims, values, strict=False)
+    ]
+
+
+def _parse_value(text: str) -> Any:
+    """A number, a truth value, or a list of them, such as "[True, False]"; None for anything else."""
+    try:
+        return msgspec.json.decode(text.lower())
+    except msgspec.DecodeError:
+        return None
 
 
 def launching_intervals(trace: Trace) -> Intervals:

@@ -23,7 +23,7 @@ class Best(Record, frozen=True, kw_only=True):
     seconds: Seconds
     # which rate bounds it: "memory", "cache" or "compute"
     bound: str
-    # of the base's call: floating-point operations as torch counts them, and bytes of arguments, weights and results, each once
+    # of the base's call: floating-point operations of products, convolutions and attention, and bytes of arguments, weights and results, each once
     flops: float
     bytes: float
 

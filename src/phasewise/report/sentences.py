@@ -41,8 +41,11 @@ REASONS: dict[Reason, str] = {
     Reason.INTERVAL_CLEARS_FLOOR: "the interval leaves out 1 and the estimate clears the noise limit of the A/A controls",
     Reason.WITHIN_ONE_PERCENT: "the whole interval lies within 1\u00a0% of no change",
     Reason.FEW_ROUNDS: "too few rounds count for an interval that could be trusted",
-    Reason.ONE_SET: "one set of processes claims nothing below 3×, since fresh ones may differ by as much",
-    Reason.BELOW_FLOOR: "the difference does not clear the noise limit of the A/A controls",
+    Reason.ONE_SET: (
+        "one set of processes claims nothing below 3×, since fresh ones may differ by as much; budget: standard in workflow/config.yaml "
+        "takes up to six, thorough ten"
+    ),
+    Reason.BELOW_FLOOR: "the difference does not clear the noise limit of the A/A controls, which is 10\u00a0% where there is none",
     Reason.MULTIPLICITY: "alone it would be a claim, but among so many comparisons one like it comes up by chance",
     Reason.THROTTLED: "the device throttled while it was measured",
     Reason.NEIGHBOUR: "other processes were busy on this machine",
