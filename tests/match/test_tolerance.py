@@ -52,7 +52,7 @@ def ask(folder: Path, told: str) -> Base:
 def choose(told: Allowance | None, tier: str = "moderate", **other) -> Allowance:
     base = Base(
         name="base", dtype="float64", results={"0": "float32"}, is_half=False, evaluates=False, trains=False,
-        tolerance=told, flops=0.0, bytes=0,
+        tolerance=told, flops=0.0, bytes=0, batch_bytes=0, result_bytes=0,
     )  # fmt: skip
     base = msgspec.structs.replace(base, **other)
     setting = Setting(side=Side(source="base.py"), device="cpu", overrides={}, start=Path(), base=base)

@@ -31,6 +31,8 @@ from phasewise.tensors import category, clone
 # of a program with state so many steps at least: of three, one that leaves out the second can go five sixths of the way by chance
 LEAST_STEPS = 4
 SEEDS = 2**31
+# rises when the core makes a reference otherwise: of sources, a cached one knows only the workload's
+MAKING = 2
 # digits of a key
 DIGITS = 24
 
@@ -142,7 +144,7 @@ def make_key(plan: VariantPlan, planned: PlannedCase, peer: str, inputs: Batch) 
     """By the bytes of the actual inputs and all that the result depends on but its sources, which are compared one by one."""
     digest = hashlib.sha256()
     for part in (
-        plan.source, planned.case, sorted(planned.shape.items()), planned.steps, planned.sample_items, plan.seed, peer, plan.lock,
+        MAKING, plan.source, planned.case, sorted(planned.shape.items()), planned.steps, planned.sample_items, plan.seed, peer, plan.lock,
         platform.machine(), torch.__version__,
     ):  # fmt: skip
         digest.update(repr(part).encode() + b"\n")
