@@ -159,6 +159,14 @@ def test_on_a_busy_machine_a_clock_that_decides_the_ratio_is_refused(tenth, sets
     assert reason(msgspec.structs.replace(make(), rounds=tuple(rounds))) is expected
 
 
+def test_an_arm_alone_on_a_busy_machine_has_no_late_clock():
+    rounds = tuple(
+        Round(process_set=number % 3, samples=(Sample(arm="variant", steps=10, wall_s=0.08, parent_s=0.085),))
+        for number in range(12)
+    )
+    assert reason(msgspec.structs.replace(make(), rounds=rounds)) is None
+
+
 def test_turns_of_other_processes_are_no_late_clock():
     """On a busy machine an answer comes at once or a turn of 15 ms later, by chance: of 500 honest comparisons none is refused."""
     chance = random.Random(0)

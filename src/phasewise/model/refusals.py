@@ -55,15 +55,16 @@ def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int = LEAST
     """A sentence if the arm's clock stays behind the parent's in every set, by more than that of the other arms does.
 
     The way there and back is as long for every arm, on a busy machine too: so the others say what it takes, and how much that varies.
+    Of an arm alone nothing is said: a machine may be busy, and its times enter no ratio.
     """
     excesses, sets = [], _sets_of(measured).values()
     for samples in sets:
         own = [sample for sample in samples if sample.arm == arm and sample.parent_s is not None]
         others = [_way_s(sample) for sample in samples if sample.arm != arm and sample.parent_s is not None]
-        if not own:
+        if not own or not others:
             return ""
-        usual = median(others) if others else 0.0
-        spread = median(abs(way - usual) for way in others) if others else 0.0
+        usual = median(others)
+        spread = median(abs(way - usual) for way in others)
         block = median(sample.parent_s or 0.0 for sample in own)
         # of one set alone every block has to be late
         excess = (median if len(sets) >= LEAST_SETS else min)(map(_way_s, own)) - usual
@@ -72,7 +73,7 @@ def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int = LEAST
             return ""
         spreads = GROSS_SPREADS if is_gross and len(sets) >= LEAST_SETS else CLOCK_SPREADS
         # on a busy machine a way is short or as long as another process's turn: a median may fall on either side
-        late = max(others) - usual if others else 0.0
+        late = max(others) - usual
         excesses.append((excess, max(CLOCK_S, CLOCK_SHARE * block, spreads * spread, late)))
     if not excesses or not all(excess > allowed for excess, allowed in excesses):
         return ""
