@@ -16,6 +16,7 @@ from phasewise.bench.case import torch_device
 from phasewise.bench.counting import count_work
 from phasewise.bench.import_function import import_function
 from phasewise.bench.memory import MemoryWatch, limit_memory, watch_memory
+from phasewise.bench.modes import find_left_on
 from phasewise.bench.ranks import Ranks, join_ranks
 from phasewise.bench.sensors import Gpu, open_gpu
 from phasewise.bench.stepper import Bench, make_flush
@@ -154,14 +155,15 @@ def read_sensors(worker: WorkerState) -> dict[str, Any]:
 def deliver(worker: WorkerState, outputs: bool = True, state: bool = False) -> dict[str, Any]:
     """Write what the last step gave, the state, or both into the file of results.
 
-    "problem" says why that can't be done: a result is no plain dense tensor.
+    "problem" says why that can't be done: a result is no plain dense tensor, or whatever is done with it would run the program's code.
     """
     assert worker.bench.outputs is not None, "a case has outputs"
     tensors = dict(worker.bench.outputs(worker.last)) if outputs else {}
     if state and worker.bench.state is not None:
         tensors |= {f"state/{name}": tensor for name, tensor in worker.bench.state().items()}
+    left_on = find_left_on()
     for name, tensor in tensors.items():
-        if problem := find_problem(tensor):
+        if problem := find_problem(tensor) or left_on:
             return {"problem": f"{name!r} {problem}", "slots": []}
     return {"problem": "", "slots": write_tensors(worker.files[1], tensors)}
 

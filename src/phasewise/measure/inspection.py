@@ -45,27 +45,27 @@ def draw_start(sampling: Sampling) -> int:
 
 def sync_ring(sampling: Sampling, driver: ArmProcesses) -> None:
     """Give a process that has been built the batches that the others have now."""
-    if (judge := _find_judge(sampling)) is not None:
+    if (judge := find_judge(sampling)) is not None:
         judge.rewrite([driver], range(judge.steps))
 
 
 def refresh_ring(sampling: Sampling) -> None:
     """Every fourth round all batches but one are replaced in all processes: half of them by such with a known result."""
-    judge = _find_judge(sampling)
+    judge = find_judge(sampling)
     here = _count_rounds(sampling)
     if judge is None or not sampling.drivers or here == 0 or here % REFRESH_ROUNDS:
         return
     kept = DRAW.randrange(judge.steps)
     entries = [entry for entry in range(judge.steps) if entry != kept]
-    count = min(len(entries), _count_affordable(sampling, judge))
+    count = min(len(entries), count_affordable(sampling, judge))
     chosen = DRAW.sample(entries, count)
     judge.fill(list(sampling.drivers.values()), {entry: _draw_batch(sampling, judge) for entry in chosen})
 
 
 def inspect_block(sampling: Sampling, arm: str, step: int) -> None:
     """Judge what a block gave that ended with this step, if it is drawn. Raises ProcessFailed."""
-    judge = _find_judge(sampling, arm)
-    if judge is None or _is_stateful(sampling, judge, arm):
+    judge = find_judge(sampling, arm)
+    if judge is None or is_stateful(sampling, judge, arm):
         return
     expected = 1 if sampling.is_rare(arm) else max(sampling.budget.min_rounds, LEAST)
     if DRAW.random() * expected < LEAST:
@@ -74,11 +74,11 @@ def inspect_block(sampling: Sampling, arm: str, step: int) -> None:
 
 def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
     """After the rounds of a set: what is left to be judged of an arm. Raises ProcessFailed."""
-    judge = _find_judge(sampling, arm)
+    judge = find_judge(sampling, arm)
     if judge is None:
         return
     driver = sampling.drivers[arm]
-    if _is_stateful(sampling, judge, arm):
+    if is_stateful(sampling, judge, arm):
         _judge_short_blocks(sampling, judge, arm, 1 if slow else SHORT_BLOCKS)
     else:
         seen = sum(one.arm == arm and one.process_set == sampling.process_set for one in sampling.inspections)
@@ -107,21 +107,21 @@ def _judge_short_blocks(sampling: Sampling, judge: Judge, arm: str, count: int) 
             ShortBlock(arm=arm, process_set=sampling.process_set, steps=steps, wall_s=block["wall_s"])
         )
         errors = judge.check(arm, driver, entry=steps - 1, step=steps - 1, state=steps == judge.steps)
-        if not _note(sampling, arm, errors, is_known=True):
+        if not note(sampling, arm, errors, is_known=True):
             return
 
 
 def _inspect(sampling: Sampling, judge: Judge, arm: str, entry: int) -> None:
     driver, number = sampling.drivers[arm], judge.ring[entry]
     if number is not None:
-        _note(sampling, arm, judge.check(arm, driver, entry=entry, step=number), is_known=True)
+        note(sampling, arm, judge.check(arm, driver, entry=entry, step=number), is_known=True)
     elif arm != PARENT and PARENT in sampling.drivers and not judge.is_other_problem:
         theirs = sampling.drivers[PARENT]
         errors = judge.check_against(arm, driver, entry=entry, other=PARENT, theirs=theirs)
-        _note(sampling, arm, errors, is_known=False)
+        note(sampling, arm, errors, is_known=False)
 
 
-def _note(sampling: Sampling, arm: str, errors: tuple[TensorError, ...], *, is_known: bool) -> bool:
+def note(sampling: Sampling, arm: str, errors: tuple[TensorError, ...], *, is_known: bool) -> bool:
     """Keep what was found; an arm that is wrong is out. Whether it is right."""
     wrong = next((f"{one.kind} {one.name!r}: {one.message}" for one in errors if one.outcome is Outcome.FAIL), "")
     worst = max((one.worst for one in errors if one.worst is not None), default=None)
@@ -140,7 +140,7 @@ def _note(sampling: Sampling, arm: str, errors: tuple[TensorError, ...], *, is_k
 def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmProcesses) -> None:
     """A pass over new contents, and one over the same contents written once more: whoever keeps results is faster on the second."""
     pairs = COUNTED_PAIRS if judge.device == "cpu" else PAIRS
-    count = min(judge.steps, _count_affordable(sampling, judge, passes=WARM_PASSES + 2 * pairs))
+    count = min(judge.steps, count_affordable(sampling, judge, passes=WARM_PASSES + 2 * pairs))
     if count == 0:
         return
     # after the last round nothing was replaced
@@ -185,12 +185,18 @@ def _time_pass(sampling: Sampling, judge: Judge, arm: str, steps: int) -> float:
 
     What has just been written is in a cache; and a process that has waited is slower, so it goes over its old contents for a while.
     """
-    driver, warmed = sampling.drivers[arm], sampling.logs[arm].warmed
-    assert warmed is not None
-    if steps * warmed.step_s < WAKING_S:
-        driver.block(math.ceil(WAKING_S / warmed.step_s), 0, 0)
+    driver = sampling.drivers[arm]
+    wake(sampling, arm, steps)
     judge.rewrite([driver], range(steps))
     return float(driver.block(steps, 0, 0)["wall_s"])
+
+
+def wake(sampling: Sampling, arm: str, steps: int) -> None:
+    """Step over the old contents for a while, unless the pass that follows is longer."""
+    warmed = sampling.logs[arm].warmed
+    assert warmed is not None
+    if steps * warmed.step_s < WAKING_S:
+        sampling.drivers[arm].block(math.ceil(WAKING_S / warmed.step_s), 0, 0)
 
 
 def _count_rounds(sampling: Sampling) -> int:
@@ -205,12 +211,12 @@ def _draw_batch(sampling: Sampling, judge: Judge) -> int | None:
     return DRAW.randrange(judge.steps)
 
 
-def _count_affordable(sampling: Sampling, judge: Judge, passes: int = 1) -> int:
+def count_affordable(sampling: Sampling, judge: Judge, passes: int = 1) -> int:
     """Batches that may be made for each of so many passes."""
     return int(SHARE * sampling.budget.seconds / (passes * max(judge.batch_s, 1e-6)))
 
 
-def _find_judge(sampling: Sampling, arm: str = VARIANT) -> Judge | None:
+def find_judge(sampling: Sampling, arm: str = VARIANT) -> Judge | None:
     """The judge, if it knows what is right for this arm."""
     judge = sampling.judge
     if judge is None or judge.skip or (judge.is_other_problem and arm != VARIANT):
@@ -218,5 +224,6 @@ def _find_judge(sampling: Sampling, arm: str = VARIANT) -> Judge | None:
     return judge
 
 
-def _is_stateful(sampling: Sampling, judge: Judge, arm: str) -> bool:
+def is_stateful(sampling: Sampling, judge: Judge, arm: str) -> bool:
+    """Whether steps of an arm depend on those before."""
     return judge.is_stateful or sampling.logs[arm].stateful

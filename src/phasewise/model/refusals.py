@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
-from phasewise.records.measure import CaseMeasurement, Refresh, Sample
+from phasewise.records.measure import Arrival, CaseMeasurement, Refresh, Sample
 from phasewise.records.verdict import Failure, Reason
 from phasewise.stats import trimmed_mean
 from phasewise.stats.ratio import t_quantile
@@ -29,10 +30,24 @@ LEAST_PAIRS = 4
 # share of the parent's pass, or so many seconds, whichever is most
 EXCESS_SHARE = 0.25
 EXCESS_S = 50e-6
+# of what steps of long blocks save, this share may be missing, or so many seconds, from when new contents arrive until results are delivered
+MISSING_SHARE = 0.25
+MISSING_S = 2e-4
+# hooks may touch so many times what they are given (validate/guard_hooks.py), and handing over may take so many times as long as the parent's
+MOST_HANDING = 16
 # a step of a long block may take this part of one of a short block, taken as a slope
 SHORTENED = 2 / 3
 # no rule that rests on time speaks after one set: spells of a host are as long
 LEAST_SETS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fastest:
+    """Least seconds of a step in long blocks, of a pass over new contents, and of handing these over; whatever disturbs makes each longer."""
+
+    step_s: float
+    whole_s: float
+    handing_s: float
 
 
 def find_refusal(measured: CaseMeasurement, arm: str = "variant", least_sets: int = LEAST_SETS) -> Failure | None:
@@ -44,6 +59,7 @@ def find_refusal(measured: CaseMeasurement, arm: str = "variant", least_sets: in
         (Reason.STOPWATCH, find_late_clock(measured, arm, least_sets)),
         (Reason.REMEMBERS, find_memory(measured.refreshes)),
         (Reason.REMEMBERS, find_repeats(measured, arm, least_sets)),
+        (Reason.REMEMBERS, find_late_work(measured, arm, least_sets)),
         (Reason.SKIPS_STEPS, find_skipped_steps(measured, arm, least_sets)),
     ):
         if find:
@@ -121,6 +137,43 @@ def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SE
     return (
         f"a pass over new contents takes at least {low * 1e3:.3g} ms more than its steps in a long block, {told * 1e3:.3g} ms, "
         "and more than the parent's has"
+    )
+
+
+def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
+    """A sentence if little is saved from the arrival of new contents to the delivery of results of what steps of long blocks save.
+
+    Whoever remembers, or works where no step is timed, is as slow as ever there, in whatever code and process the work is done.
+    """
+    found = []
+    for number, samples in _sets_of(measured).items():
+        here = [one for one in measured.arrivals if one.process_set == number]
+        own, theirs = (_find_fastest(samples, here, name) for name in (arm, "parent"))
+        if own is None or theirs is None:
+            continue
+        base_s = theirs.whole_s - theirs.handing_s
+        taken_s = own.whole_s - min(own.handing_s, MOST_HANDING * theirs.handing_s)
+        # as a share, since long blocks are disturbed more
+        saved = base_s * (1 - own.step_s / theirs.step_s)
+        missing = saved - (base_s - taken_s)
+        found.append((saved > 0 and missing > max(MISSING_SHARE * saved, MISSING_S), saved, missing))
+    late = [(saved, missing) for is_late, saved, missing in found if is_late]
+    if len(late) < least_sets or len(late) < len(found):
+        return ""
+    saved, missing = min(late)
+    return (
+        f"its steps in long blocks would save {saved * 1e3:.3g} ms, of which {missing * 1e3:.3g} ms are missing from when new contents arrive "
+        "until results are delivered"
+    )
+
+
+def _find_fastest(samples: Sequence[Sample], arrivals: Sequence[Arrival], arm: str) -> Fastest | None:
+    walls = [sample.wall_s / sample.steps for sample in samples if sample.arm == arm]
+    passes = [one for one in arrivals if one.arm == arm]
+    if not walls or not passes:
+        return None
+    return Fastest(
+        step_s=min(walls), whole_s=min(one.whole_s for one in passes), handing_s=min(one.handing_s for one in passes)
     )
 
 
