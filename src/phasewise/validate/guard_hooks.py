@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from phasewise.bench.counting import watch_operators
+from phasewise.bench.counting import find_memory, watch_operators
 from phasewise.records.validate import Guard, guard
 from phasewise.tensors import tensors_in
 from phasewise.validate.trial import Trial
@@ -21,6 +21,8 @@ PRODUCTS = re.compile(
     r"aten::(_?(add)?b?mm|_?addbmm|_?baddbmm|_?(add)?mv|v?dot|_scaled_.*mm|linear|matmul|einsum|.*conv.*|_?fft.*|_?linalg.*|.*solve.*"
     r"|.*dot_product.*|_?cdist.*|.*inverse.*|.*cholesky.*|.*softmax.*)"
 )
+# results of so many calls before show what memory a program hands out again and again
+EARLIER = 2
 # operators of these libraries move data between tensors or ranks
 LIBRARIES = ("aten::", "prim::", "prims::", "c10d::", "_c10d_functional::")
 # kernels of ATen, and of the libraries by which it copies, sorts and fills
@@ -45,7 +47,10 @@ def hooks_only_copy(trial: Trial) -> Guard:
     given = {"outputs": (), "state": (), "load": initial, "place": batch}
     for hook, run in hooks.items():
         # right after a step: what that has put off is done by the first who asks
-        if problem := _watch(trial, run, given[hook]):
+        problem = _watch(trial, run, given[hook])
+        if not problem and hook in ("outputs", "place"):
+            problem = _trace(trial, run, given[hook])
+        if problem:
             return guard(name, f"`{hook}`, which is not timed, {problem}; move the work into the step")
     return guard(name, "")
 
@@ -66,6 +71,23 @@ def _watch(trial: Trial, run: Callable[[Any], Any], given: Any) -> str:
         return f"touches {watch.elements:,} elements where it is given {elements:,}"
     if trial.case.device.type == "cuda" and (kernel := _find_foreign_kernel(run, _step(trial), trial.case.device)):
         return f"launches {kernel}, a kernel that is not ATen's"
+    return ""
+
+
+def _trace(trial: Trial, run: Callable[[Any], Any], given: Any) -> str:
+    """The same of results that come from somewhere else: code beside torch, or another thread, which no operator here has seen."""
+    if trial.case.device.type != "cpu" or trial.case.plan.peer is not None:
+        # other packages are what a peer is made of
+        return ""
+    # kept, so that their memory is not given out anew
+    earlier = [run(_step(trial)) for _ in range(EARLIER)]
+    raw = _step(trial)
+    with watch_operators() as watch:
+        result = run(raw)
+    known = watch.written.union(*(find_memory(tensors_in(value).values()) for value in (given, raw, *earlier)))
+    for path, tensor in tensors_in(result).items():
+        if tensor.numel() and not find_memory([tensor]) <= known:
+            return f"gives {path.removeprefix('/') or 'a tensor'}, which no operator of ATen has written"
     return ""
 
 
