@@ -61,6 +61,10 @@ class FakeJudge:
         assert self.ring[entry] is None and other == "parent" and arm != "parent" and not self.is_other_problem
         return self._judge(arm)
 
+    def compare_arms(self, arm: str, told: Any, *, entry: int, other: str, expected: Any) -> tuple[TensorError, ...]:
+        assert self.ring[entry] is None and other == "parent" and arm != "parent" and not self.is_other_problem
+        return self._judge(arm)
+
     def _judge(self, arm: str) -> tuple[TensorError, ...]:
         self.asked[arm] += 1
         is_wrong = arm == self.wrong and self.asked[arm] >= self.since
@@ -125,6 +129,25 @@ def test_new_contents_are_counted_on_a_cpu_and_timed_on_a_gpu():
     assert {pair.many for pair in counted.refreshes} == {40.0}
     assert {pair.unit for pair in timed.refreshes} == {"s"} and all(pair.parent > 0 for pair in timed.refreshes)
     assert Counter(pair.process_set for pair in timed.refreshes) == {0: 8, 1: 8, 2: 8}
+
+
+def test_arrivals_are_timed_on_a_cpu_until_results_are_delivered_and_two_of_them_judged():
+    clock, judge = Clock(), FakeJudge()
+    case = run(judge, clock=clock)
+    assert Counter((one.arm, one.process_set) for one in case.arrivals) == {
+        (arm, number): 16 for arm in ("parent", "variant") for number in range(3)
+    }
+    # one step of the parent takes 2 ms, and one a pass is enough
+    assert {one.steps for one in case.arrivals} == {1}
+    taken = {arm: [one.whole_s for one in case.arrivals if one.arm == arm] for arm in ("parent", "variant")}
+    assert min(taken["parent"]) > 1.9e-3 > 1.1e-3 > max(taken["variant"]) and {
+        one.handing_s for one in case.arrivals
+    } == {0.0}
+    assert all(count_in_sets(case)["variant", number] >= 4 for number in range(3))
+    way = [("refresh", 1), ("block", 1), ("deliver", 0)]
+    calls = [call for name, *call in clock.calls if name == "variant"]
+    assert sum([tuple(call) for call in calls[at : at + 3]] == way for at in range(len(calls))) >= 3 * 16
+    assert run(FakeJudge(device="cuda")).arrivals == run(FakeJudge(is_other_problem=True)).arrivals == ()
 
 
 def test_a_pass_over_new_contents_and_one_over_old_ones_come_right_after_the_process_has_taken_them_in():

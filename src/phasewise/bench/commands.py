@@ -16,10 +16,10 @@ from phasewise.bench.case import torch_device
 from phasewise.bench.counting import count_work
 from phasewise.bench.import_function import import_function
 from phasewise.bench.memory import MemoryWatch, limit_memory, watch_memory
-from phasewise.bench.modes import find_left_on
 from phasewise.bench.ranks import Ranks, join_ranks
 from phasewise.bench.sensors import Gpu, open_gpu
 from phasewise.bench.stepper import Bench, make_flush
+from phasewise.bench.tampering import find_tampering
 from phasewise.bench.threads import share_cores
 from phasewise.bench.timing import freeze_heap, measure_energy, settle, time_block, time_placing, time_singles, wait_for
 from phasewise.model.sources import name_loaded
@@ -161,9 +161,9 @@ def deliver(worker: WorkerState, outputs: bool = True, state: bool = False) -> d
     tensors = dict(worker.bench.outputs(worker.last)) if outputs else {}
     if state and worker.bench.state is not None:
         tensors |= {f"state/{name}": tensor for name, tensor in worker.bench.state().items()}
-    left_on = find_left_on()
+    tampering = find_tampering()
     for name, tensor in tensors.items():
-        if problem := find_problem(tensor) or left_on:
+        if problem := find_problem(tensor) or tampering:
             return {"problem": f"{name!r} {problem}", "slots": []}
     return {"problem": "", "slots": write_tensors(worker.files[1], tensors)}
 
