@@ -30,7 +30,8 @@ LEAST_PAIRS = 4
 # share of the parent's pass, or so many seconds, whichever is most
 EXCESS_SHARE = 0.25
 EXCESS_S = 50e-6
-# of what steps of long blocks save, this share may be missing, or so many seconds, from when new contents arrive until results are delivered
+# of what steps of long blocks save, this share of the parent's pass, or so many seconds, may be missing from when new contents arrive until
+# results are delivered
 MISSING_SHARE = 0.25
 MISSING_S = 2e-4
 # hooks may touch so many times what they are given (validate/guard_hooks.py), and handing over may take so many times as long as the parent's
@@ -156,7 +157,7 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_
         # as a share, since long blocks are disturbed more
         saved = base_s * (1 - own.step_s / theirs.step_s)
         missing = saved - (base_s - taken_s)
-        found.append((saved > 0 and missing > max(MISSING_SHARE * saved, MISSING_S), saved, missing))
+        found.append((saved > 0 and missing > max(MISSING_SHARE * base_s, MISSING_S), saved, missing))
     late = [(saved, missing) for is_late, saved, missing in found if is_late]
     if len(late) < least_sets or len(late) < len(found):
         return ""
