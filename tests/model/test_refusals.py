@@ -83,7 +83,7 @@ def arrive(*, own, sets=SETS, handing=4e-4, busy=1.0):
     """Passes of one step of 2 ms of the parent, and of `own` seconds of the variant, which takes `handing` to hand over."""
     return [
         Arrival(arm=arm, process_set=number, steps=1, whole_s=busy * (step + over) * (1 + part), handing_s=busy * over * (1 + part))
-        for number in range(SETS) for arm, step, over in (("parent", 2e-3, 4e-4), ("variant", own if number < sets else 1e-3, handing))
+        for number in range(SETS) for arm, step, over in (("parent", 2e-3, 4e-4), ("variant", own if number < sets else 2e-4, handing))
         for part in (0.3, 0.0, 4.0)
     ]  # fmt: skip
 
@@ -137,20 +137,21 @@ def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
         (make(refreshes=counted(sham=60.0)), Reason.REMEMBERS),
         (make(refreshes=counted(many=60.0)), Reason.REMEMBERS),
         (make(refreshes=counted(sham=95.0, many=95.0)), None),
-        # from arrival to delivery: of 1 ms that a step of long blocks saves, half may be missing where the parent takes 2 ms
-        (make(arrivals=arrive(own=1e-3)), None),
-        (make(arrivals=arrive(own=1.4e-3)), None),
-        (make(arrivals=arrive(own=1.6e-3)), Reason.REMEMBERS),
-        (make(arrivals=arrive(own=2e-3, sets=2)), None),
+        # from arrival to delivery: of 2 ms, of which steps of long blocks save 1.8, one may be missing
+        (make(speed=10, arrivals=arrive(own=0.2e-3)), None),
+        (make(speed=10, arrivals=arrive(own=1.1e-3)), None),
+        (make(speed=10, arrivals=arrive(own=1.3e-3)), Reason.REMEMBERS),
+        (make(speed=10, arrivals=arrive(own=2e-3, sets=2)), None),
         # everything takes three times as long as in long blocks
-        (make(arrivals=arrive(own=1e-3, busy=3.0)), None),
-        (make(arrivals=arrive(own=2e-3, busy=3.0)), Reason.REMEMBERS),
+        (make(speed=10, arrivals=arrive(own=1e-3, busy=3.0)), None),
+        (make(speed=10, arrivals=arrive(own=2e-3, busy=3.0)), Reason.REMEMBERS),
         # work in what is not timed
-        (make(arrivals=arrive(own=1e-3, handing=6e-3)), None),
-        (make(arrivals=arrive(own=1e-3, handing=8e-3)), Reason.REMEMBERS),
-        # nothing was saved, or it is less than a pass may take more
+        (make(speed=10, arrivals=arrive(own=0.2e-3, handing=6e-3)), None),
+        (make(speed=10, arrivals=arrive(own=0.2e-3, handing=8e-3)), Reason.REMEMBERS),
+        # little was saved, or it is less than a pass may take more
+        (make(speed=1.5, arrivals=arrive(own=2e-3)), None),
         (make(speed=0.5, arrivals=arrive(own=9e-3)), None),
-        (make(arrivals=arrive(own=2e-3, busy=0.1)), None),
+        (make(speed=10, arrivals=arrive(own=2e-3, busy=0.1)), None),
         # long blocks of a program with state take 1 ms a step
         (make(short_blocks=short(first=3e-3, step=1e-3)), None),
         (make(short_blocks=short(first=3e-3, step=1.3e-3)), None),

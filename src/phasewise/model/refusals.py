@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
+
+import msgspec
 
 from phasewise.records.measure import Arrival, CaseMeasurement, Refresh, Sample
 from phasewise.records.verdict import Failure, Reason
@@ -31,8 +32,8 @@ LEAST_PAIRS = 4
 EXCESS_SHARE = 0.25
 EXCESS_S = 50e-6
 # of what steps of long blocks save, this share of the parent's pass, or so many seconds, may be missing from when new contents arrive until
-# results are delivered
-MISSING_SHARE = 0.25
+# results are delivered: to sort what was never sorted before takes twice as long, and spells of a host fall on a pass as on a block
+MISSING_SHARE = 0.5
 MISSING_S = 2e-4
 # hooks may touch so many times what they are given (validate/guard_hooks.py), and handing over may take so many times as long as the parent's
 MOST_HANDING = 16
@@ -40,15 +41,6 @@ MOST_HANDING = 16
 SHORTENED = 2 / 3
 # no rule that rests on time speaks after one set: spells of a host are as long
 LEAST_SETS = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fastest:
-    """Least seconds of a step in long blocks, of a pass over new contents, and of handing these over; whatever disturbs makes each longer."""
-
-    step_s: float
-    whole_s: float
-    handing_s: float
 
 
 def find_refusal(measured: CaseMeasurement, arm: str = "variant", least_sets: int = LEAST_SETS) -> Failure | None:
@@ -149,13 +141,14 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_
     found = []
     for number, samples in _sets_of(measured).items():
         here = [one for one in measured.arrivals if one.process_set == number]
-        own, theirs = (_find_fastest(samples, here, name) for name in (arm, "parent"))
-        if own is None or theirs is None:
+        own_s, theirs_s = _step_s(samples, arm), _step_s(samples, "parent")
+        own, theirs = (_find_fastest(here, name) for name in (arm, "parent"))
+        if own_s is None or theirs_s is None or own is None or theirs is None:
             continue
         base_s = theirs.whole_s - theirs.handing_s
         taken_s = own.whole_s - min(own.handing_s, MOST_HANDING * theirs.handing_s)
         # as a share, since long blocks are disturbed more
-        saved = base_s * (1 - own.step_s / theirs.step_s)
+        saved = base_s * (1 - own_s / theirs_s)
         missing = saved - (base_s - taken_s)
         found.append((saved > 0 and missing > max(MISSING_SHARE * base_s, MISSING_S), saved, missing))
     late = [(saved, missing) for is_late, saved, missing in found if is_late]
@@ -168,14 +161,13 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_
     )
 
 
-def _find_fastest(samples: Sequence[Sample], arrivals: Sequence[Arrival], arm: str) -> Fastest | None:
-    walls = [sample.wall_s / sample.steps for sample in samples if sample.arm == arm]
-    passes = [one for one in arrivals if one.arm == arm]
-    if not walls or not passes:
+def _find_fastest(arrivals: Sequence[Arrival], arm: str) -> Arrival | None:
+    """The least of each: whatever disturbs makes both longer."""
+    here = [one for one in arrivals if one.arm == arm]
+    if not here:
         return None
-    return Fastest(
-        step_s=min(walls), whole_s=min(one.whole_s for one in passes), handing_s=min(one.handing_s for one in passes)
-    )
+    whole_s, handing_s = min(one.whole_s for one in here), min(one.handing_s for one in here)
+    return msgspec.structs.replace(here[0], whole_s=whole_s, handing_s=handing_s)
 
 
 def _is_telling(pair: Refresh) -> bool:
