@@ -43,7 +43,7 @@ CORPUS: dict[str, Cheat] = {
     # outputs that are not there yet, and untimed hooks
     **_all("lazy_subclass instance_method lazy_mapping work_in_outputs work_in_state", refused_by="either"),
     **_all("work_in_place half_in_place work_in_load", refused_by="either"),
-    **_all("outputs_beside_torch outputs_by_thread place_beside_torch", refused_by="either"),
+    **_all("outputs_beside_torch outputs_by_thread outputs_late place_beside_torch place_copies", refused_by="either"),
     # the judge itself
     **_all(
         "checker_patched steals_reference expected_made_nan forged_gate forged_at_exit edits_plan edits_record",

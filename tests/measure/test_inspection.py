@@ -131,6 +131,13 @@ def test_new_contents_are_counted_on_a_cpu_and_timed_on_a_gpu():
     assert Counter(pair.process_set for pair in timed.refreshes) == {0: 8, 1: 8, 2: 8}
 
 
+def test_hooks_that_have_come_to_work_take_the_variant_out():
+    case = run(FakeJudge(), untimed_work="`outputs`, which is not timed, calls aten::mm")
+    failures = {arm.arm: arm.failure for arm in case.arms}
+    assert failures["parent"] is None and failures["variant"].reason is Reason.UNTIMED_WORK
+    assert "calls aten::mm" in failures["variant"].message
+
+
 def test_arrivals_are_timed_on_a_cpu_until_results_are_delivered_and_two_of_them_judged():
     clock, judge = Clock(), FakeJudge()
     case = run(judge, clock=clock)

@@ -101,6 +101,15 @@ def reason(measured: CaseMeasurement) -> Reason | None:
     return None if found is None else found.reason
 
 
+def test_one_set_tells_where_nothing_of_a_gain_is_left_on_new_contents() -> None:
+    def tell(own: float) -> bool:
+        measured = make(speed=10, arrivals=arrive(own=own))
+        first = [taken for taken in measured.rounds if taken.process_set == 0]
+        return find_refusal(msgspec.structs.replace(measured, rounds=tuple(first))) is not None
+
+    assert [tell(0.2e-3), tell(1.5e-3), tell(1.9e-3)] == [False, False, True]
+
+
 def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
     wrong = Inspection(arm="variant", process_set=1, is_known=True, worst=7.0, wrong="output 'y': it is off")
     found = find_refusal(make(inspections=[wrong]))

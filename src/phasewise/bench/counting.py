@@ -29,15 +29,12 @@ class CountedWork:
 
 
 class OperatorWatch(TorchDispatchMode):
-    """Names of the operators that run under it, the elements of all tensors that they took and gave, as `CountedWork` has it, and where
-    the memory begins that they wrote.
-    """
+    """Names of the operators that run under it, and the elements of all tensors that they took and gave, as `CountedWork` has it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.operators: list[str] = []
         self.elements = 0
-        self.written: set[int] = set()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -51,13 +48,7 @@ class OperatorWatch(TorchDispatchMode):
         if not func.is_view and not self.operators[-1].startswith(ALLOCATIONS):
             leaves = tree_leaves((args, kwargs, found))
             self.elements += sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
-            self.written |= find_memory(leaf for leaf in tree_leaves(found) if isinstance(leaf, torch.Tensor))
         return found
-
-
-def find_memory(tensors: Iterable[torch.Tensor]) -> set[int]:
-    """Where the memory of dense tensors begins."""
-    return {tensor.untyped_storage().data_ptr() for tensor in tensors if tensor.layout == torch.strided}
 
 
 def run_as_written() -> contextlib.AbstractContextManager[Any]:

@@ -92,6 +92,9 @@ def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
                 return
     if arm == VARIANT and arm in sampling.drivers and not slow:
         _compare_refreshes(sampling, judge, driver)
+        if judge.device == "cpu" and (problem := driver.apply("phasewise.bench.hooks:look_at_hooks", str)[0]):
+            # the gate has looked at them too, before the program had made many steps
+            sampling.fail(arm, Failure(reason=Reason.UNTIMED_WORK, message=problem))
 
 
 def _judge_short_blocks(sampling: Sampling, judge: Judge, arm: str, count: int) -> None:

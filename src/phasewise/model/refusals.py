@@ -35,7 +35,9 @@ EXCESS_S = 50e-6
 # results are delivered: to sort what was never sorted before takes twice as long, and spells of a host fall on a pass as on a block
 MISSING_SHARE = 0.5
 MISSING_S = 2e-4
-# hooks may touch so many times what they are given (validate/guard_hooks.py), and handing over may take so many times as long as the parent's
+# where this share is missing, one set tells: nothing of the gain is left
+MISSING_GROSS = 0.75
+# hooks may touch so many times what they are given (bench/hooks.py), and handing over may take so many times as long as the parent's
 MOST_HANDING = 16
 # a step of a long block may take this part of one of a short block, taken as a slope
 SHORTENED = 2 / 3
@@ -150,11 +152,12 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_
         # as a share, since long blocks are disturbed more
         saved = base_s * (1 - own_s / theirs_s)
         missing = saved - (base_s - taken_s)
-        found.append((saved > 0 and missing > max(MISSING_SHARE * base_s, MISSING_S), saved, missing))
-    late = [(saved, missing) for is_late, saved, missing in found if is_late]
-    if len(late) < least_sets or len(late) < len(found):
+        is_late = saved > 0 and missing > max(MISSING_SHARE * base_s, MISSING_S)
+        found.append((is_late, missing > MISSING_GROSS * base_s, saved, missing))
+    late = [one for one in found if one[0]]
+    if not late or len(late) < len(found) or (len(late) < least_sets and not all(is_gross for _, is_gross, *_ in late)):
         return ""
-    saved, missing = min(late)
+    *_, saved, missing = min(late)
     return (
         f"its steps in long blocks would save {saved * 1e3:.3g} ms, of which {missing * 1e3:.3g} ms are missing from when new contents arrive "
         "until results are delivered"
