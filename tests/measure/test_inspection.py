@@ -85,6 +85,10 @@ def run(judge: FakeJudge, clock: Clock | None = None, **fake: Any) -> CaseMeasur
     return sample_case("case", plan_fakes(*arms), PAIR, budget, tools(clock), stop=stop, judge=judge)
 
 
+def replace_outcome(errors: tuple[TensorError, ...]) -> tuple[TensorError, ...]:
+    return tuple(change(error, outcome=Outcome.FAIL, message="it is off") for error in errors)
+
+
 def count_in_sets(case: CaseMeasurement) -> Counter[tuple[str, int]]:
     return Counter((one.arm, one.process_set) for one in case.inspections)
 
@@ -129,6 +133,17 @@ def test_new_contents_are_counted_on_a_cpu_and_timed_on_a_gpu():
     assert {pair.many for pair in counted.refreshes} == {40.0}
     assert {pair.unit for pair in timed.refreshes} == {"s"} and all(pair.parent > 0 for pair in timed.refreshes)
     assert Counter(pair.process_set for pair in timed.refreshes) == {0: 8, 1: 8, 2: 8}
+
+
+def test_a_variant_whose_result_is_wrong_right_after_new_contents_have_arrived_is_asked_for_nothing_more():
+    clock = Clock()
+    judge = FakeJudge()
+    judge.compare_arms = lambda *told, **others: replace_outcome(judge._judge("variant"))
+    case = run(judge, clock=clock)
+    failures = {arm.arm: arm.failure for arm in case.arms}
+    assert failures["parent"] is None and failures["variant"].reason is Reason.WRONG_WHEN_TIMED
+    last = max(at for at, (arm, *_) in enumerate(clock.calls) if arm == "variant")
+    assert clock.calls[last][1] in ("deliver", "block") and not clock.count("variant", "placing")
 
 
 def test_hooks_that_have_come_to_work_take_the_variant_out():

@@ -89,10 +89,10 @@ def finish_arm(sampling: Sampling, arm: str) -> None:
         # before the judge has batches replaced and operators counted, which take memory of their own
         log.note_memory(*driver.memory())
         finish_inspections(sampling, arm, slow=slow)
-        if log.failure is not None:
-            return
         if arm == VARIANT and not slow:
             time_arrivals(sampling)
+        if log.failure is not None:
+            return
         if not log.step_s and log.entrant.singles and not slow:
             count = max(SINGLES[0], min(SINGLES[1], int(SINGLES_S / warmed.step_s)))
             log.step_s += driver.singles(count)
