@@ -12,8 +12,8 @@ from phasewise.measure.inspection import (
     DRAW,
     LEAST,
     PARENT,
+    SHARE,
     VARIANT,
-    count_affordable,
     find_judge,
     is_stateful,
     note,
@@ -36,9 +36,14 @@ def time_arrivals(sampling: Sampling) -> None:
         return
     if not sampling.drivers.keys() >= {PARENT, VARIANT} or (warmed := sampling.logs[PARENT].warmed) is None:
         return
-    steps = min(judge.steps, math.ceil(PASS_S / warmed.step_s), count_affordable(sampling, judge, passes=TIMES))
-    judged = DRAW.sample(range(TIMES), LEAST)
-    for number in range(TIMES if steps else 0):
+    steps = min(judge.steps, math.ceil(PASS_S / warmed.step_s))
+    # two arms, and contents that are made once and taken in by both
+    affordable = int(SHARE * sampling.budget.seconds / (2 * steps * (warmed.step_s + judge.batch_s)))
+    times = min(TIMES, affordable)
+    if times < LEAST:
+        return
+    judged = DRAW.sample(range(times), LEAST)
+    for number in range(times):
         handing = {arm: _hand_over(sampling, judge, arm, steps, steps_between=0)[0] for arm in (PARENT, VARIANT)}
         judge.fill([], dict.fromkeys(range(steps)))
         told = {}

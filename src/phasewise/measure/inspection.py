@@ -33,7 +33,7 @@ MANY = 4
 WARM_PASSES = 3
 # after so long a process has woken up; a pass that takes longer is hardly slower for a wait before it
 WAKING_S = 10e-3
-# of a comparison's seconds, for making batches
+# of a comparison's seconds, for making batches, and as much again for passes from arrival to delivery
 SHARE = 0.1
 PARENT, VARIANT = "parent", "variant"
 
@@ -57,7 +57,7 @@ def refresh_ring(sampling: Sampling) -> None:
         return
     kept = DRAW.randrange(judge.steps)
     entries = [entry for entry in range(judge.steps) if entry != kept]
-    count = min(len(entries), count_affordable(sampling, judge))
+    count = min(len(entries), _count_affordable(sampling, judge))
     chosen = DRAW.sample(entries, count)
     judge.fill(list(sampling.drivers.values()), {entry: _draw_batch(sampling, judge) for entry in chosen})
 
@@ -92,8 +92,9 @@ def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
                 return
     if arm == VARIANT and arm in sampling.drivers and not slow:
         _compare_refreshes(sampling, judge, driver)
-        if judge.device == "cpu" and (problem := driver.apply("phasewise.bench.hooks:look_at_hooks", str)[0]):
-            # the gate has looked at them too, before the program had made many steps
+        # the gate has looked at them too, before the program had made many steps
+        told = driver.apply("phasewise.bench.hooks:look_at_hooks", str) if judge.device == "cpu" else []
+        if problem := next(filter(None, told), ""):
             sampling.fail(arm, Failure(reason=Reason.UNTIMED_WORK, message=problem))
 
 
@@ -143,7 +144,7 @@ def note(sampling: Sampling, arm: str, errors: tuple[TensorError, ...], *, is_kn
 def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmProcesses) -> None:
     """A pass over new contents, and one over the same contents written once more: whoever keeps results is faster on the second."""
     pairs = COUNTED_PAIRS if judge.device == "cpu" else PAIRS
-    count = min(judge.steps, count_affordable(sampling, judge, passes=WARM_PASSES + 2 * pairs))
+    count = min(judge.steps, _count_affordable(sampling, judge, passes=WARM_PASSES + 2 * pairs))
     if count == 0:
         return
     # after the last round nothing was replaced
@@ -214,7 +215,7 @@ def _draw_batch(sampling: Sampling, judge: Judge) -> int | None:
     return DRAW.randrange(judge.steps)
 
 
-def count_affordable(sampling: Sampling, judge: Judge, passes: int = 1) -> int:
+def _count_affordable(sampling: Sampling, judge: Judge, passes: int = 1) -> int:
     """Batches that may be made for each of so many passes."""
     return int(SHARE * sampling.budget.seconds / (passes * max(judge.batch_s, 1e-6)))
 
