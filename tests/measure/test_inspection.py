@@ -76,9 +76,12 @@ class FakeJudge:
         )  # fmt: skip
 
 
-def run(judge: FakeJudge, clock: Clock | None = None, **fake: Any) -> CaseMeasurement:
+def run(judge: FakeJudge, clock: Clock | None = None, *, ranks: int = 1, **fake: Any) -> CaseMeasurement:
     clock = clock or Clock()
-    arms = [entrant(clock, "parent", step_s=2e-3, **fake), entrant(clock, "variant", **fake)]
+    arms = [
+        entrant(clock, "parent", step_s=2e-3, **fake),
+        entrant(clock, "variant", entry={"ranks": ranks}, **fake),
+    ]
     budget = change(BUDGET, max_sets=3)
     # no clear effect ends it early
     stop = replace(stop_rules(budget), clear=())
@@ -170,6 +173,7 @@ def test_arrivals_are_timed_on_a_cpu_until_results_are_delivered_and_two_of_them
     calls = [call for name, *call in clock.calls if name == "variant"]
     assert sum([tuple(call) for call in calls[at : at + 3]] == way for at in range(len(calls))) >= 3 * 16
     assert run(FakeJudge(device="cuda")).arrivals == run(FakeJudge(is_other_problem=True)).arrivals == ()
+    assert run(FakeJudge(), ranks=2).arrivals == ()
 
 
 def test_a_pass_over_new_contents_and_one_over_old_ones_come_right_after_the_process_has_taken_them_in():

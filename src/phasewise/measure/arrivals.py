@@ -36,6 +36,9 @@ def time_arrivals(sampling: Sampling) -> None:
         return
     if not sampling.drivers.keys() >= {PARENT, VARIANT} or (warmed := sampling.logs[PARENT].warmed) is None:
         return
+    if any(sampling.logs[arm].entrant.ranks > 1 for arm in (PARENT, VARIANT)):
+        # ranks that have waited wake up one after the other, and to meet takes them longer than a short pass
+        return
     steps = min(judge.steps, math.ceil(PASS_S / warmed.step_s))
     # two arms, and contents that are made once and taken in by both
     affordable = int(SHARE * sampling.budget.seconds / (2 * steps * (warmed.step_s + judge.batch_s)))
