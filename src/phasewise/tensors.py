@@ -51,6 +51,13 @@ def walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def read_plainly(value: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> list[tuple[Any, Any]]:
+    """What a container holds, by key or index, past the methods of a subclass, which may compute when it is read."""
+    if isinstance(value, dict):
+        return list(dict.items(value))
+    return list(enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)))
+
+
 def tensors_in(value: Any) -> dict[str, torch.Tensor]:
     """The tensors below `value`, by path."""
     return {path: leaf for path, leaf in walk(value) if isinstance(leaf, torch.Tensor)}

@@ -43,6 +43,7 @@ CORPUS: dict[str, Cheat] = {
     # outputs that are not there yet, and untimed hooks
     **_all("lazy_subclass instance_method lazy_mapping work_in_outputs work_in_state", refused_by="either"),
     **_all("work_in_place half_in_place work_in_load", refused_by="either"),
+    **_all("outputs_beside_torch outputs_by_thread outputs_late place_beside_torch place_copies", refused_by="either"),
     # the judge itself
     **_all(
         "checker_patched steals_reference expected_made_nan forged_gate forged_at_exit edits_plan edits_record",
@@ -62,7 +63,7 @@ CORPUS: dict[str, Cheat] = {
     # remembering
     **_all(
         "remembers_checksum remembers_first_element remembers_content remembers_pointer remembers_version remembers_in_c "
-        "remembers_on_disk knows_the_seeds replays_by_counter batch_and_skip once_a_block",
+        "remembers_on_disk remembers_in_operator sniffs_counting counts_alike works_while_collecting mode_left_on knows_the_seeds replays_by_counter batch_and_skip once_a_block",
         refused_by="timed",
     ),
     # when nobody is thought to look any more

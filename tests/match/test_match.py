@@ -26,7 +26,7 @@ SUMS = Path(__file__).with_name("sums.py")
 SCHEMA = Path(__file__).parents[2] / "docs" / "judge.schema.json"
 EFFORT = Effort(sets=2, rounds=6)
 WRONG = (
-    "partial", "zeros", "constant", "swallows_nan", "every_fourth", "lazy", "late", "narrow", "wide", "spoils_its_input", "named_otherwise",
+    "partial", "zeros", "constant", "swallows_nan", "every_fourth", "lazy", "lazily_iterated", "late", "narrow", "wide", "spoils_its_input", "named_otherwise",
 )  # fmt: skip
 
 # seconds each: they are refused before anything is timed
@@ -68,7 +68,7 @@ def test_the_base_itself_is_never_refused_and_never_faster() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidate", ["by_pointer", "by_pointer_when_timed", "by_contents"])
+@pytest.mark.parametrize("candidate", ["by_pointer", "by_pointer_when_timed", "by_contents", "by_operator"])
 def test_a_candidate_that_remembers_gains_nothing(candidate: str) -> None:
     found = play(candidate)
     assert found.exit_code is ExitCode.CHEAT and found.ratio is None, found.detail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections import OrderedDict, UserDict
 from pathlib import Path
 
 import msgspec
@@ -78,6 +79,33 @@ def test_arguments_and_results_nest_and_come_back_as_they_were() -> None:
     for wrong in (3.0, (torch.ones(1), "text"), ()):
         with pytest.raises(UserError, match="results: "):
             name_results(wrong)
+
+
+class Late(dict):
+    """Computes when it is read."""
+
+    def items(self):
+        return [("y", torch.ones(1))]
+
+    __iter__ = __getitem__ = keys = values = None
+
+
+class LateTuple(tuple):
+    """The same."""
+
+    def __iter__(self):
+        return iter((torch.ones(1),))
+
+
+def test_results_are_read_past_the_methods_of_their_container() -> None:
+    held = torch.zeros(2)
+    assert name_results(Late(x=held)) == {"x": held} and name_results(LateTuple([held])) == {"0": held}
+    assert list(name_results(OrderedDict(b=held, a=held))) == ["b", "a"]
+    assert list(name_results(torch.ones(2, 2).max(1))) == ["0", "1"]
+    with pytest.raises(UserError, match="Late without a tensor"):
+        name_results(Late())
+    with pytest.raises(UserError, match="UserDict is given"):
+        name_results(UserDict(y=held))
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,8 @@ class FakeArm:
     # a step that is waited for takes so many times as long as one of many
     waiting: float = 1.0
     stateful: bool = False
+    # what is found in its hooks
+    untimed_work: str = ""
     sensors: Callable[[int], dict[str, Any]] = lambda block: {}
 
     def __post_init__(self) -> None:
@@ -127,6 +129,10 @@ class FakeArm:
     def deliver(self, *, outputs: bool = True, state: bool = False) -> list[Delivered]:
         self._call("deliver")
         return [Delivered(problem="", slots=[])]
+
+    def apply(self, function: str, kind: type) -> list[Any]:
+        self._call("apply")
+        return [self.untimed_work]
 
     def refresh(self, entries: Any) -> None:
         self._call("refresh", len(entries))

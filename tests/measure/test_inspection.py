@@ -61,6 +61,10 @@ class FakeJudge:
         assert self.ring[entry] is None and other == "parent" and arm != "parent" and not self.is_other_problem
         return self._judge(arm)
 
+    def compare_arms(self, arm: str, told: Any, *, entry: int, other: str, expected: Any) -> tuple[TensorError, ...]:
+        assert self.ring[entry] is None and other == "parent" and arm != "parent" and not self.is_other_problem
+        return self._judge(arm)
+
     def _judge(self, arm: str) -> tuple[TensorError, ...]:
         self.asked[arm] += 1
         is_wrong = arm == self.wrong and self.asked[arm] >= self.since
@@ -72,13 +76,20 @@ class FakeJudge:
         )  # fmt: skip
 
 
-def run(judge: FakeJudge, clock: Clock | None = None, **fake: Any) -> CaseMeasurement:
+def run(judge: FakeJudge, clock: Clock | None = None, *, ranks: int = 1, **fake: Any) -> CaseMeasurement:
     clock = clock or Clock()
-    arms = [entrant(clock, "parent", step_s=2e-3, **fake), entrant(clock, "variant", **fake)]
+    arms = [
+        entrant(clock, "parent", step_s=2e-3, **fake),
+        entrant(clock, "variant", entry={"ranks": ranks}, **fake),
+    ]
     budget = change(BUDGET, max_sets=3)
     # no clear effect ends it early
     stop = replace(stop_rules(budget), clear=())
     return sample_case("case", plan_fakes(*arms), PAIR, budget, tools(clock), stop=stop, judge=judge)
+
+
+def replace_outcome(errors: tuple[TensorError, ...]) -> tuple[TensorError, ...]:
+    return tuple(change(error, outcome=Outcome.FAIL, message="it is off") for error in errors)
 
 
 def count_in_sets(case: CaseMeasurement) -> Counter[tuple[str, int]]:
@@ -137,7 +148,7 @@ def test_a_program_that_goes_by_addresses_is_wrong_by_the_end_of_its_first_set()
 def test_where_batches_take_long_to_make_fewer_are_replaced():
     judge = FakeJudge(batch_s=0.15 * BUDGET.seconds)
     case = run(judge)
-    assert not [entries for entries in judge.fills if len(entries) > 1] and case.refreshes == ()
+    assert not [entries for entries in judge.fills if len(entries) > 1] and case.refreshes == case.arrivals == ()
 
 
 def test_new_contents_are_counted_on_a_cpu_and_timed_on_a_gpu():
@@ -147,6 +158,44 @@ def test_new_contents_are_counted_on_a_cpu_and_timed_on_a_gpu():
     assert {pair.many for pair in counted.refreshes} == {40.0}
     assert {pair.unit for pair in timed.refreshes} == {"s"} and all(pair.parent > 0 for pair in timed.refreshes)
     assert Counter(pair.process_set for pair in timed.refreshes) == {0: 8, 1: 8, 2: 8}
+
+
+def test_a_variant_whose_result_is_wrong_right_after_new_contents_have_arrived_is_asked_for_nothing_more():
+    clock = Clock()
+    judge = FakeJudge()
+    judge.compare_arms = lambda *told, **others: replace_outcome(judge._judge("variant"))
+    case = run(judge, clock=clock)
+    failures = {arm.arm: arm.failure for arm in case.arms}
+    assert failures["parent"] is None and failures["variant"].reason is Reason.WRONG_WHEN_TIMED
+    last = max(at for at, (arm, *_) in enumerate(clock.calls) if arm == "variant")
+    assert clock.calls[last][1] in ("deliver", "block") and not clock.count("variant", "placing")
+
+
+def test_hooks_that_have_come_to_work_take_the_variant_out():
+    case = run(FakeJudge(), untimed_work="`outputs`, which is not timed, calls aten::mm")
+    failures = {arm.arm: arm.failure for arm in case.arms}
+    assert failures["parent"] is None and failures["variant"].reason is Reason.UNTIMED_WORK
+    assert "calls aten::mm" in failures["variant"].message
+
+
+def test_arrivals_are_timed_on_a_cpu_until_results_are_delivered_and_two_of_them_judged():
+    clock, judge = Clock(), FakeJudge()
+    case = run(judge, clock=clock)
+    assert Counter((one.arm, one.process_set) for one in case.arrivals) == {
+        (arm, number): 16 for arm in ("parent", "variant") for number in range(3)
+    }
+    # one step of the parent takes 2 ms, and one a pass is enough
+    assert {one.steps for one in case.arrivals} == {1}
+    taken = {arm: [one.whole_s for one in case.arrivals if one.arm == arm] for arm in ("parent", "variant")}
+    assert min(taken["parent"]) > 1.9e-3 > 1.1e-3 > max(taken["variant"]) and {
+        one.handing_s for one in case.arrivals
+    } == {0.0}
+    assert all(count_in_sets(case)["variant", number] >= 4 for number in range(3))
+    way = [("refresh", 1), ("block", 1), ("deliver", 0)]
+    calls = [call for name, *call in clock.calls if name == "variant"]
+    assert sum([tuple(call) for call in calls[at : at + 3]] == way for at in range(len(calls))) >= 3 * 16
+    assert run(FakeJudge(device="cuda")).arrivals == run(FakeJudge(is_other_problem=True)).arrivals == ()
+    assert run(FakeJudge(), ranks=2).arrivals == ()
 
 
 def test_a_pass_over_new_contents_and_one_over_old_ones_come_right_after_the_process_has_taken_them_in():

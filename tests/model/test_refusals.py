@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from phasewise.model.refusals import find_refusal
-from phasewise.records.measure import CaseMeasurement, Inspection, Refresh, Round, Sample, ShortBlock
+from phasewise.records.measure import Arrival, CaseMeasurement, Inspection, Refresh, Round, Sample, ShortBlock
 from phasewise.records.verdict import Reason
 
 SETS = 3
@@ -20,7 +20,9 @@ def wobble(number: int, spread: float = 0.01) -> float:
     return 1 + spread * math.sin(7 * number)
 
 
-def make(*, speed=2.0, way=1e-4, late_sets=SETS, refreshes=(), short_blocks=(), inspections=()) -> CaseMeasurement:
+def make(
+    *, speed=2.0, way=1e-4, late_sets=SETS, refreshes=(), short_blocks=(), inspections=(), arrivals=()
+) -> CaseMeasurement:
     """Twelve rounds a set; the variant is `speed` times as fast, and the parent's clock `way` seconds ahead of its own in so many sets."""
     rounds = []
     for process_set in range(SETS):
@@ -36,7 +38,7 @@ def make(*, speed=2.0, way=1e-4, late_sets=SETS, refreshes=(), short_blocks=(), 
             rounds.append(Round(process_set=process_set, samples=samples))
     return CaseMeasurement(
         case="case", arms=(), rounds=tuple(rounds), refreshes=tuple(refreshes), short_blocks=tuple(short_blocks),
-        inspections=tuple(inspections),
+        inspections=tuple(inspections), arrivals=tuple(arrivals),
     )  # fmt: skip
 
 
@@ -77,6 +79,15 @@ def counted(*, sham=100.0, many=100.0):
     ]  # fmt: skip
 
 
+def arrive(*, own, sets=SETS, handing=4e-4, busy=1.0):
+    """Passes of one step of 2 ms of the parent, and of `own` seconds of the variant, which takes `handing` to hand over."""
+    return [
+        Arrival(arm=arm, process_set=number, steps=1, whole_s=busy * (step + over) * (1 + part), handing_s=busy * over * (1 + part))
+        for number in range(SETS) for arm, step, over in (("parent", 2e-3, 4e-4), ("variant", own if number < sets else 2e-4, handing))
+        for part in (0.3, 0.0, 4.0)
+    ]  # fmt: skip
+
+
 def short(*, first, step, sets=SETS):
     """Blocks of one and of four steps."""
     return [
@@ -88,6 +99,15 @@ def short(*, first, step, sets=SETS):
 def reason(measured: CaseMeasurement) -> Reason | None:
     found = find_refusal(measured)
     return None if found is None else found.reason
+
+
+def test_one_set_tells_where_nothing_of_a_gain_is_left_on_new_contents() -> None:
+    def tell(own: float) -> bool:
+        measured = make(speed=10, arrivals=arrive(own=own))
+        first = [taken for taken in measured.rounds if taken.process_set == 0]
+        return find_refusal(msgspec.structs.replace(measured, rounds=tuple(first))) is not None
+
+    assert [tell(0.2e-3), tell(1.5e-3), tell(1.9e-3)] == [False, False, True]
 
 
 def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
@@ -126,6 +146,21 @@ def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
         (make(refreshes=counted(sham=60.0)), Reason.REMEMBERS),
         (make(refreshes=counted(many=60.0)), Reason.REMEMBERS),
         (make(refreshes=counted(sham=95.0, many=95.0)), None),
+        # from arrival to delivery: of 2 ms, of which steps of long blocks save 1.8, one may be missing
+        (make(speed=10, arrivals=arrive(own=0.2e-3)), None),
+        (make(speed=10, arrivals=arrive(own=1.1e-3)), None),
+        (make(speed=10, arrivals=arrive(own=1.3e-3)), Reason.REMEMBERS),
+        (make(speed=10, arrivals=arrive(own=2e-3, sets=2)), None),
+        # everything takes three times as long as in long blocks
+        (make(speed=10, arrivals=arrive(own=1e-3, busy=3.0)), None),
+        (make(speed=10, arrivals=arrive(own=2e-3, busy=3.0)), Reason.REMEMBERS),
+        # work in what is not timed
+        (make(speed=10, arrivals=arrive(own=0.2e-3, handing=6e-3)), None),
+        (make(speed=10, arrivals=arrive(own=0.2e-3, handing=8e-3)), Reason.REMEMBERS),
+        # little was saved, or it is less than a pass may take more
+        (make(speed=1.5, arrivals=arrive(own=2e-3)), None),
+        (make(speed=0.5, arrivals=arrive(own=9e-3)), None),
+        (make(speed=10, arrivals=arrive(own=2e-3, busy=0.1)), None),
         # long blocks of a program with state take 1 ms a step
         (make(short_blocks=short(first=3e-3, step=1e-3)), None),
         (make(short_blocks=short(first=3e-3, step=1.3e-3)), None),

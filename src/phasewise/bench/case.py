@@ -19,6 +19,7 @@ from phasewise.model.parse import parse
 from phasewise.model.program import Program
 from phasewise.model.workload import Shape, Unsupported, Work
 from phasewise.records.plan import PlannedCase, VariantPlan
+from phasewise.tensors import read_plainly
 
 # a ring longer than this many bytes is cut to two batches
 RING_BYTES = 1 << 30
@@ -242,8 +243,8 @@ def fill_defaults(program: Program, device: torch.device, dtype: torch.dtype = t
 def _as_named(raw: Any) -> Mapping[str, torch.Tensor]:
     if isinstance(raw, torch.Tensor):
         return {"output": raw}
-    if isinstance(raw, Mapping):
-        return raw
+    if isinstance(raw, dict):
+        return dict(read_plainly(raw))
     raise TypeError(f"step returned {type(raw).__name__}; return a tensor or a dict of tensors, or give `outputs`")
 
 

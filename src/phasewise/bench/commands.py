@@ -19,6 +19,7 @@ from phasewise.bench.memory import MemoryWatch, limit_memory, watch_memory
 from phasewise.bench.ranks import Ranks, join_ranks
 from phasewise.bench.sensors import Gpu, open_gpu
 from phasewise.bench.stepper import Bench, make_flush
+from phasewise.bench.tampering import find_tampering
 from phasewise.bench.threads import share_cores
 from phasewise.bench.timing import freeze_heap, measure_energy, settle, time_block, time_placing, time_singles, wait_for
 from phasewise.model.sources import name_loaded
@@ -154,14 +155,15 @@ def read_sensors(worker: WorkerState) -> dict[str, Any]:
 def deliver(worker: WorkerState, outputs: bool = True, state: bool = False) -> dict[str, Any]:
     """Write what the last step gave, the state, or both into the file of results.
 
-    "problem" says why that can't be done: a result is no plain dense tensor.
+    "problem" says why that can't be done: a result is no plain dense tensor, or whatever is done with it would run the program's code.
     """
     assert worker.bench.outputs is not None, "a case has outputs"
     tensors = dict(worker.bench.outputs(worker.last)) if outputs else {}
     if state and worker.bench.state is not None:
         tensors |= {f"state/{name}": tensor for name, tensor in worker.bench.state().items()}
+    tampering = find_tampering()
     for name, tensor in tensors.items():
-        if problem := find_problem(tensor):
+        if problem := find_problem(tensor) or tampering:
             return {"problem": f"{name!r} {problem}", "slots": []}
     return {"problem": "", "slots": write_tensors(worker.files[1], tensors)}
 

@@ -19,7 +19,7 @@ from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, Guard, Outcome, TensorError
 from phasewise.records.verdict import Failure
 from phasewise.tensor_files import Slot, make_file, reopen_to_read
-from phasewise.workers.arm import ArmProcesses, Launch, launch_case
+from phasewise.workers.arm import ArmProcesses, Delivered, Launch, launch_case
 from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.process import Process, receive_all
 
@@ -152,7 +152,12 @@ class Judge:
         """Hold what the last step of an arm gave against what another arm gives on the same batch."""
         told = driver.deliver()
         theirs.block(1, 0, entry)
-        expected = theirs.deliver()[0]
+        return self.compare_arms(arm, told, entry=entry, other=other, expected=theirs.deliver()[0])
+
+    def compare_arms(
+        self, arm: str, told: Sequence[Delivered], *, entry: int, other: str, expected: Delivered
+    ) -> tuple[TensorError, ...]:
+        """The same of what both have delivered already."""
         errors: list[Any] = []
         for number, mine in zip(self._numbers[arm], told, strict=True):
             if problem := mine.problem or expected.problem:

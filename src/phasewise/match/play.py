@@ -19,7 +19,7 @@ from phasewise.match.ask import CandidateProcess, ask_base, find_best
 from phasewise.match.known import Base
 from phasewise.match.plan import ARMS, BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_side, widen_plan
 from phasewise.match.revisions import check_out
-from phasewise.match.side import Side, parse_side
+from phasewise.match.side import Side, parse_side, read_source
 from phasewise.match.verdict import find_worst, judge_times, refuse_at_gate
 from phasewise.measure.compare import name_function
 from phasewise.measure.entrant import Entrant
@@ -86,7 +86,7 @@ def judge(
     `shapes` are others to judge at as well: values of parameters of these functions, or of constants of the base's module.
     `isolated`: processes that step either side have no network and can't write, but for a folder of their own.
 
-    :raises UserError: a side or its inputs don't exist or are of another kind, or the base itself fails
+    :raises UserError: a side or its inputs don't exist or are of another kind, a side's file changes meanwhile, or the base itself fails
     """
     refuse_in_worker("judge()")
     began = time.monotonic()
@@ -102,6 +102,7 @@ def judge(
             for role, name in names.items()
         }
         (root / GIVEN).mkdir()
+        sources = {role: read_source(side) for role, side in sides.items()}
         enclosures = enclose(sides, root) if isolated else {}
         table = Table(
             sides=sides,
@@ -117,6 +118,10 @@ def judge(
             found.append(judge_shape(table, shape))
             if found[-1].status in (Status.INVALID, Status.FAILED):
                 break
+        # fresh processes read them again
+        for role, side in sides.items():
+            if read_source(side) != sources[role]:
+                raise UserError(f"judge: {side.source} has changed while it was judged; judge again")
     deciding = find_deciding(found)
     return Match(
         base=names[BASE], candidate=names[CANDIDATE], device=device,

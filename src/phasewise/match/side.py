@@ -49,6 +49,12 @@ def parse_side(text: str) -> Side:
     )  # fmt: skip
 
 
+def read_source(side: Side) -> bytes:
+    """What its file holds now; nothing of a module's, whose place only a process that imports it knows."""
+    file = Path(side.source)
+    return file.read_bytes() if file.suffix == ".py" and file.is_file() else b""
+
+
 def write_side(side: Side) -> str:
     """As a switch or a shape holds it."""
     return msgspec.json.encode(side).decode()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from phasewise.records.errors import UserError
-from phasewise.tensors import find_problem
+from phasewise.tensors import find_problem, read_plainly
 
 # the arguments with their tensors left out, as bytes of JSON beside these
 PLAIN = "plain values"
@@ -52,9 +52,8 @@ def name_results(raw: Any) -> Tensors:
 def _walk(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(value, torch.Tensor):
         yield path, value
-    elif isinstance(value, Mapping | list | tuple):
-        items = value.items() if isinstance(value, Mapping) else enumerate(value)
-        for key, item in items:
+    elif isinstance(value, dict | list | tuple):
+        for key, item in read_plainly(value):
             yield from _walk(item, _join(path, key))
     elif value is not None:
         where = f" at {path!r}" if path else ""

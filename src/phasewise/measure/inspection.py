@@ -33,7 +33,7 @@ MANY = 4
 WARM_PASSES = 3
 # after so long a process has woken up; a pass that takes longer is hardly slower for a wait before it
 WAKING_S = 10e-3
-# of a comparison's seconds, for making batches
+# of a comparison's seconds, for making batches, and as much again for passes from arrival to delivery
 SHARE = 0.1
 PARENT, VARIANT = "parent", "variant"
 
@@ -45,13 +45,13 @@ def draw_start(sampling: Sampling) -> int:
 
 def sync_ring(sampling: Sampling, driver: ArmProcesses) -> None:
     """Give a process that has been built the batches that the others have now."""
-    if (judge := _find_judge(sampling)) is not None:
+    if (judge := find_judge(sampling)) is not None:
         judge.rewrite([driver], range(judge.steps))
 
 
 def refresh_ring(sampling: Sampling) -> None:
     """Every fourth round all batches but one are replaced in all processes: half of them by such with a known result."""
-    judge = _find_judge(sampling)
+    judge = find_judge(sampling)
     here = _count_rounds(sampling)
     if judge is None or not sampling.drivers or here == 0 or here % REFRESH_ROUNDS:
         return
@@ -64,8 +64,8 @@ def refresh_ring(sampling: Sampling) -> None:
 
 def inspect_block(sampling: Sampling, arm: str, step: int) -> None:
     """Judge what a block gave that ended with this step, if it is drawn. Raises ProcessFailed."""
-    judge = _find_judge(sampling, arm)
-    if judge is None or _is_stateful(sampling, judge, arm):
+    judge = find_judge(sampling, arm)
+    if judge is None or is_stateful(sampling, judge, arm):
         return
     expected = 1 if sampling.is_rare(arm) else max(sampling.budget.min_rounds, LEAST)
     if DRAW.random() * expected < LEAST:
@@ -74,11 +74,11 @@ def inspect_block(sampling: Sampling, arm: str, step: int) -> None:
 
 def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
     """After the rounds of a set: what is left to be judged of an arm. Raises ProcessFailed."""
-    judge = _find_judge(sampling, arm)
+    judge = find_judge(sampling, arm)
     if judge is None:
         return
     driver = sampling.drivers[arm]
-    if _is_stateful(sampling, judge, arm):
+    if is_stateful(sampling, judge, arm):
         _judge_short_blocks(sampling, judge, arm, 1 if slow else SHORT_BLOCKS)
     else:
         seen = sum(one.arm == arm and one.process_set == sampling.process_set for one in sampling.inspections)
@@ -94,6 +94,10 @@ def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
             _inspect_renewed(sampling, judge, arm)
     if arm == VARIANT and arm in sampling.drivers and not slow:
         _compare_refreshes(sampling, judge, driver)
+        # the gate has looked at them too, before the program had made many steps
+        told = driver.apply("phasewise.bench.hooks:look_at_hooks", str) if judge.device == "cpu" else []
+        if problem := next(filter(None, told), ""):
+            sampling.fail(arm, Failure(reason=Reason.UNTIMED_WORK, message=problem))
 
 
 def _inspect_renewed(sampling: Sampling, judge: Judge, arm: str) -> None:
@@ -125,21 +129,21 @@ def _judge_short_blocks(sampling: Sampling, judge: Judge, arm: str, count: int) 
             ShortBlock(arm=arm, process_set=sampling.process_set, steps=steps, wall_s=block["wall_s"])
         )
         errors = judge.check(arm, driver, entry=steps - 1, step=steps - 1, state=steps == judge.steps)
-        if not _note(sampling, arm, errors, is_known=True):
+        if not note(sampling, arm, errors, is_known=True):
             return
 
 
 def _inspect(sampling: Sampling, judge: Judge, arm: str, entry: int) -> None:
     driver, number = sampling.drivers[arm], judge.ring[entry]
     if number is not None:
-        _note(sampling, arm, judge.check(arm, driver, entry=entry, step=number), is_known=True)
+        note(sampling, arm, judge.check(arm, driver, entry=entry, step=number), is_known=True)
     elif arm != PARENT and PARENT in sampling.drivers and not judge.is_other_problem:
         theirs = sampling.drivers[PARENT]
         errors = judge.check_against(arm, driver, entry=entry, other=PARENT, theirs=theirs)
-        _note(sampling, arm, errors, is_known=False)
+        note(sampling, arm, errors, is_known=False)
 
 
-def _note(sampling: Sampling, arm: str, errors: tuple[TensorError, ...], *, is_known: bool) -> bool:
+def note(sampling: Sampling, arm: str, errors: tuple[TensorError, ...], *, is_known: bool) -> bool:
     """Keep what was found; an arm that is wrong is out. Whether it is right."""
     wrong = next((f"{one.kind} {one.name!r}: {one.message}" for one in errors if one.outcome is Outcome.FAIL), "")
     worst = max((one.worst for one in errors if one.worst is not None), default=None)
@@ -203,12 +207,18 @@ def _time_pass(sampling: Sampling, judge: Judge, arm: str, steps: int) -> float:
 
     What has just been written is in a cache; and a process that has waited is slower, so it goes over its old contents for a while.
     """
-    driver, warmed = sampling.drivers[arm], sampling.logs[arm].warmed
-    assert warmed is not None
-    if steps * warmed.step_s < WAKING_S:
-        driver.block(math.ceil(WAKING_S / warmed.step_s), 0, 0)
+    driver = sampling.drivers[arm]
+    wake(sampling, arm, steps)
     judge.rewrite([driver], range(steps))
     return float(driver.block(steps, 0, 0)["wall_s"])
+
+
+def wake(sampling: Sampling, arm: str, steps: int) -> None:
+    """Step over the old contents for a while, unless the pass that follows is longer."""
+    warmed = sampling.logs[arm].warmed
+    assert warmed is not None
+    if steps * warmed.step_s < WAKING_S:
+        sampling.drivers[arm].block(math.ceil(WAKING_S / warmed.step_s), 0, 0)
 
 
 def _count_rounds(sampling: Sampling) -> int:
@@ -228,7 +238,7 @@ def _count_affordable(sampling: Sampling, judge: Judge, passes: int = 1) -> int:
     return int(SHARE * sampling.budget.seconds / (passes * max(judge.batch_s, 1e-6)))
 
 
-def _find_judge(sampling: Sampling, arm: str = VARIANT) -> Judge | None:
+def find_judge(sampling: Sampling, arm: str = VARIANT) -> Judge | None:
     """The judge, if it knows what is right for this arm."""
     judge = sampling.judge
     if judge is None or judge.skip or (judge.is_other_problem and arm != VARIANT):
@@ -236,5 +246,6 @@ def _find_judge(sampling: Sampling, arm: str = VARIANT) -> Judge | None:
     return judge
 
 
-def _is_stateful(sampling: Sampling, judge: Judge, arm: str) -> bool:
+def is_stateful(sampling: Sampling, judge: Judge, arm: str) -> bool:
+    """Whether steps of an arm depend on those before."""
     return judge.is_stateful or sampling.logs[arm].stateful

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from phasewise.measure.arrivals import time_arrivals
 from phasewise.measure.inspection import draw_start, finish_inspections, inspect_block, refresh_ring
 from phasewise.measure.log import ArmLog
 from phasewise.measure.sampling import Sampling, take_failure
@@ -17,7 +18,7 @@ from phasewise.workers.warmup import settling_steps
 SINGLES_S = 2.0
 SINGLES = (5, 200)
 PLACINGS = 10
-PARENT = "parent"
+PARENT, VARIANT = "parent", "variant"
 ALONE_BLOCKS = 5
 # of the wanted length, under which the next blocks are lengthened
 SHORT = 0.5
@@ -88,6 +89,8 @@ def finish_arm(sampling: Sampling, arm: str) -> None:
         # before the judge has batches replaced and operators counted, which take memory of their own
         log.note_memory(*driver.memory())
         finish_inspections(sampling, arm, slow=slow)
+        if arm == VARIANT and not slow:
+            time_arrivals(sampling)
         if log.failure is not None:
             return
         if not log.step_s and log.entrant.singles and not slow:

@@ -13,7 +13,7 @@ from phasewise.measure.log import ArmLog
 from phasewise.measure.neighbours import Neighbours
 from phasewise.measure.processes import Processes
 from phasewise.measure.progress import Progress, Silent
-from phasewise.records.measure import CaseMeasurement, Inspection, Refresh, Round, ShortBlock
+from phasewise.records.measure import Arrival, CaseMeasurement, Inspection, Refresh, Round, ShortBlock
 from phasewise.records.plan import Budget
 from phasewise.records.verdict import Failure, Reason
 from phasewise.workers.arm import ArmProcesses
@@ -61,6 +61,7 @@ class Sampling:
     judge: Judge | None = None
     inspections: list[Inspection] = field(default_factory=list)
     refreshes: list[Refresh] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
     short_blocks: list[ShortBlock] = field(default_factory=list)
     # over as soon as a process was killed from outside: it will be made again
     ends_if_killed: bool = False
@@ -120,6 +121,7 @@ class Sampling:
             rounds=tuple(self.rounds),
             inspections=tuple(self.inspections),
             refreshes=tuple(self.refreshes),
+            arrivals=tuple(self.arrivals),
             short_blocks=tuple(self.short_blocks),
             stopped=stopped,
         )

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from phasewise.records.measure import Arm, CaseMeasurement, Inspection, Sample, ShortBlock
+from phasewise.records.measure import Arm, Arrival, CaseMeasurement, Inspection, Sample, ShortBlock
 
-A = TypeVar("A", Sample, Inspection, ShortBlock)
+A = TypeVar("A", Sample, Inspection, ShortBlock, Arrival)
 
 
 def take_pair(case: CaseMeasurement, slower: str, faster: str) -> CaseMeasurement | None:
@@ -25,6 +25,7 @@ def take_pair(case: CaseMeasurement, slower: str, faster: str) -> CaseMeasuremen
         rounds=tuple(taken for taken in rounds if taken.samples),
         inspections=_rename(case.inspections, names),
         short_blocks=_rename(case.short_blocks, names),
+        arrivals=_rename(case.arrivals, names),
         # these are of the end of the stack
         refreshes=case.refreshes if faster == "variant" else (),
     )

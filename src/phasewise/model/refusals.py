@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from phasewise.records.measure import CaseMeasurement, Refresh, Sample
+import msgspec
+
+from phasewise.records.measure import Arrival, CaseMeasurement, Refresh, Sample
 from phasewise.records.verdict import Failure, Reason
 from phasewise.stats import trimmed_mean
 from phasewise.stats.ratio import t_quantile
@@ -29,6 +31,14 @@ LEAST_PAIRS = 4
 # share of the parent's pass, or so many seconds, whichever is most
 EXCESS_SHARE = 0.25
 EXCESS_S = 50e-6
+# of what steps of long blocks save, this share of the parent's pass, or so many seconds, may be missing from when new contents arrive until
+# results are delivered: to sort what was never sorted before takes twice as long, and spells of a host fall on a pass as on a block
+MISSING_SHARE = 0.5
+MISSING_S = 2e-4
+# where this share is missing, one set tells: nothing of the gain is left
+MISSING_GROSS = 0.75
+# hooks may touch so many times what they are given (bench/hooks.py), and handing over may take so many times as long as the parent's
+MOST_HANDING = 16
 # a step of a long block may take this part of one of a short block, taken as a slope
 SHORTENED = 2 / 3
 # no rule that rests on time speaks after one set: spells of a host are as long
@@ -44,6 +54,7 @@ def find_refusal(measured: CaseMeasurement, arm: str = "variant", least_sets: in
         (Reason.STOPWATCH, find_late_clock(measured, arm, least_sets)),
         (Reason.REMEMBERS, find_memory(measured.refreshes)),
         (Reason.REMEMBERS, find_repeats(measured, arm, least_sets)),
+        (Reason.REMEMBERS, find_late_work(measured, arm, least_sets)),
         (Reason.SKIPS_STEPS, find_skipped_steps(measured, arm, least_sets)),
     ):
         if find:
@@ -123,6 +134,44 @@ def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SE
         f"a pass over new contents takes at least {low * 1e3:.3g} ms more than its steps in a long block, {told * 1e3:.3g} ms, "
         "and more than the parent's has"
     )
+
+
+def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
+    """A sentence if little is saved from the arrival of new contents to the delivery of results of what steps of long blocks save.
+
+    Whoever remembers, or works where no step is timed, is as slow as ever there, in whatever code and process the work is done.
+    """
+    found = []
+    for number, samples in _sets_of(measured).items():
+        here = [one for one in measured.arrivals if one.process_set == number]
+        own_s, theirs_s = _step_s(samples, arm), _step_s(samples, "parent")
+        own, theirs = (_find_fastest(here, name) for name in (arm, "parent"))
+        if own_s is None or theirs_s is None or own is None or theirs is None:
+            continue
+        base_s = theirs.whole_s - theirs.handing_s
+        taken_s = own.whole_s - min(own.handing_s, MOST_HANDING * theirs.handing_s)
+        # as a share, since long blocks are disturbed more
+        saved = base_s * (1 - own_s / theirs_s)
+        missing = saved - (base_s - taken_s)
+        is_late = saved > 0 and missing > max(MISSING_SHARE * base_s, MISSING_S)
+        found.append((is_late, missing > MISSING_GROSS * base_s, saved, missing))
+    late = [one for one in found if one[0]]
+    if not late or len(late) < len(found) or (len(late) < least_sets and not all(is_gross for _, is_gross, *_ in late)):
+        return ""
+    *_, saved, missing = min(late)
+    return (
+        f"its steps in long blocks would save {saved * 1e3:.3g} ms, of which {missing * 1e3:.3g} ms are missing from when new contents arrive "
+        "until results are delivered"
+    )
+
+
+def _find_fastest(arrivals: Sequence[Arrival], arm: str) -> Arrival | None:
+    """The least of each: whatever disturbs makes both longer."""
+    here = [one for one in arrivals if one.arm == arm]
+    if not here:
+        return None
+    whole_s, handing_s = min(one.whole_s for one in here), min(one.handing_s for one in here)
+    return msgspec.structs.replace(here[0], whole_s=whole_s, handing_s=handing_s)
 
 
 def _is_telling(pair: Refresh) -> bool:

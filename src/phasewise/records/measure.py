@@ -111,6 +111,19 @@ class Refresh(Record, frozen=True, kw_only=True):
     at_once: bool = False
 
 
+class Arrival(Record, frozen=True, kw_only=True):
+    """A pass over new contents on a CPU, by the parent's clock."""
+
+    arm: str
+    process_set: int
+    # of a pass
+    steps: int
+    # from when new contents were handed to the process until it had handed its result back
+    whole_s: Seconds
+    # to hand both over once more, with no step between
+    handing_s: Seconds
+
+
 class ShortBlock(Record, frozen=True, kw_only=True):
     """A block of a program with state that is short enough for the reference to follow."""
 
@@ -140,6 +153,7 @@ class CaseMeasurement(Record, frozen=True, kw_only=True):
     scale: tuple[ScalePoint, ...] = ()
     inspections: tuple[Inspection, ...] = ()
     refreshes: tuple[Refresh, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
     short_blocks: tuple[ShortBlock, ...] = ()
     # why sampling ended
     stopped: str = ""
