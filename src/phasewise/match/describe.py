@@ -64,9 +64,7 @@ def describe_speed(found: Judgement) -> str:
     if found.ratio is None:
         return ""
     ratio = found.ratio
-    limit = (
-        "no noise limit is known" if found.noise_limit is None else f"noise limit {found.noise_limit:.2%}"
-    )
+    limit = "no noise limit is known" if found.noise_limit is None else f"noise limit {found.noise_limit:.2%}"
     reason = f" ({found.reason})" if found.status is Status.INCONCLUSIVE else ""
     return f"{ratio.estimate:.3g}x [{ratio.low:.3g}, {ratio.high:.3g}], {limit}{reason}"
 
