@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -251,6 +251,11 @@ def _non_finite(value: torch.Tensor, reference: torch.Tensor, wide: torch.dtype)
         f"{count} of {reference.numel()} values are not finite where the reference is, or the reverse, "
         f"first at {list(where)}: {value[where].item()} for {reference[where].item()}"
     )
+
+
+def count_bytes(values: Iterable[Any]) -> int:
+    """Of the elements of the tensors among them."""
+    return sum(each.numel() * each.element_size() for each in values if isinstance(each, torch.Tensor))
 
 
 def _number(value: float) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from phasewise.match.flops import watch_flops
 from phasewise.match.load import BUILD_MAKER, MAKERS, build_module, find_name, find_object, load_module, make_init
 from phasewise.match.side import BASE_NAMES, Side, read_side
 from phasewise.records.errors import UserError
+from phasewise.tensors import count_bytes
 
 # of what is guessed
 LENGTH, IMAGE = 16, 32
@@ -141,11 +142,6 @@ def list_guesses(module: torch.nn.Module) -> Iterator[str]:
         elif isinstance(layer, torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
             sides = ", ".join([str(IMAGE)] * len(layer.kernel_size))
             yield real.format(f"shape.batch, {layer.in_channels}, {sides}")
-
-
-def count_bytes(values: Iterable[Any]) -> int:
-    """Of the tensors among them."""
-    return sum(each.numel() * each.element_size() for each in values if isinstance(each, torch.Tensor))
 
 
 def name_kind(result: Any) -> str:

@@ -19,7 +19,7 @@ from phasewise.model.parse import parse
 from phasewise.model.program import Program
 from phasewise.model.workload import Shape, Unsupported, Work
 from phasewise.records.plan import PlannedCase, VariantPlan
-from phasewise.tensors import read_plainly
+from phasewise.tensors import count_bytes, read_plainly
 
 # a ring longer than this many bytes is cut to two batches
 RING_BYTES = 1 << 30
@@ -209,7 +209,7 @@ def torch_device(device: str) -> torch.device:
 def make_ring(functions: Functions, case: str, shape: Shape, seed: int, ring: int) -> tuple[Batch, ...]:
     """Canonical batches of seeds `seed`, `seed + 1`, ...: `ring` of them, or two where they are large."""
     first = functions.make_inputs(case, shape, seed)
-    size = sum(tensor.numel() * tensor.element_size() for tensor in first.values())
+    size = count_bytes(first.values())
     count = ring if size * ring <= RING_BYTES else min(ring, 2)
     return (first, *(functions.make_inputs(case, shape, seed + offset) for offset in range(1, count)))
 

@@ -26,7 +26,7 @@ from phasewise.model.sources import hash_files, name_loaded
 from phasewise.model.workload import Peer, Shape
 from phasewise.records.errors import PlanError
 from phasewise.records.plan import PlannedCase, VariantPlan
-from phasewise.tensors import category, clone
+from phasewise.tensors import category, clone, count_bytes
 
 # of a program with state so many steps at least: of three, one that leaves out the second can go five sixths of the way by chance
 LEAST_STEPS = 4
@@ -99,9 +99,8 @@ def make_reference(
     build: Callable[[tuple[Batch, ...], torch.Tensor | None], BuiltCase],
 ) -> Reference:
     """Draw batches and follow the reference over them."""
-    size = sum(tensor.numel() * tensor.element_size() for tensor in inputs.values())
     steps = max(LEAST_STEPS, planned.steps)
-    count = max(planned.steps, count_batches(size))
+    count = max(planned.steps, count_batches(count_bytes(inputs.values())))
     seeds = [secrets.randbelow(SEEDS) for _ in range(max(count, steps))]
     shape = Shape(**planned.shape)
     batches = tuple(functions.make_inputs(planned.case, shape, seed) for seed in seeds)

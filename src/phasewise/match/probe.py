@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from phasewise.prepare.peaks import cache_bytes, measure_peaks
 from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Allowance
-from phasewise.tensors import all_same_bits
+from phasewise.tensors import all_same_bits, count_bytes
 
 HALVES = (torch.float16, torch.bfloat16)
 # modules that give other results in training
@@ -76,11 +76,6 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
             result_bytes=count_bytes(given.values()),
         )
     )  # fmt: skip
-
-
-def count_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """Of all their elements."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def import_candidate(payload: dict[str, Any]) -> None:

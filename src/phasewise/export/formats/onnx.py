@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from phasewise.export.capture import complex_values, first_line, foreign_operators
 from phasewise.export.formats.names import Names
 from phasewise.model.workload import Unsupported
+from phasewise.tensors import count_bytes
 
 IMPORTS: tuple[str, ...] = ()
 FILE = "model.onnx"
@@ -44,7 +45,7 @@ def write(exported: ExportedProgram, names: Names, folder: Path) -> None:
             raise Unsupported(
                 f"{name!r} is bfloat16, which NumPy lacks, so ONNX Runtime can't be fed; cast it inside the module"
             )
-    size = sum(tensor.numel() * tensor.element_size() for tensor in exported.state_dict.values())
+    size = count_bytes(exported.state_dict.values())
     try:
         torch.onnx.export(
             exported, f=str(folder / FILE), dynamo=True, verbose=False, external_data=size > INLINE_BYTES,
