@@ -12,6 +12,7 @@ from msgspec.structs import replace as change
 
 from phasewise.measure.sampler import sample_case
 from phasewise.model.ratios import stop_rules
+from phasewise.model.refusals import find_refusal
 from phasewise.records.measure import CaseMeasurement
 from phasewise.records.plan import Budget
 from phasewise.records.validate import Outcome, TensorError
@@ -138,6 +139,23 @@ class AddressJudge(FakeJudge):
         return super().check_against(arm, driver, entry=entry, other=other, theirs=theirs)
 
 
+@dataclass
+class RememberedJudge(FakeJudge):
+    """Has the variant take twice as long in the one pass that follows new contents."""
+
+    is_new: bool = False
+
+    def fill(self, drivers: Any, entries: dict[int, int | None]) -> None:
+        super().fill(drivers, entries)
+        self.is_new = len(entries) == self.steps
+
+    def rewrite(self, drivers: Any, entries: Any) -> None:
+        super().rewrite(drivers, entries)
+        for driver in drivers:
+            if driver.name == "variant":
+                driver.factor, self.is_new = 2.0 if self.is_new else 1.0, False
+
+
 def test_a_program_that_goes_by_addresses_is_wrong_by_the_end_of_its_first_set():
     case = run(AddressJudge())
     variant = next(arm for arm in case.arms if arm.arm == "variant")
@@ -157,7 +175,23 @@ def test_new_contents_are_counted_on_a_cpu_and_timed_on_a_gpu():
     assert Counter(pair.process_set for pair in counted.refreshes) == {0: 2, 1: 2, 2: 2}
     assert {pair.many for pair in counted.refreshes} == {40.0}
     assert {pair.unit for pair in timed.refreshes} == {"s"} and all(pair.parent > 0 for pair in timed.refreshes)
-    assert Counter(pair.process_set for pair in timed.refreshes) == {0: 8, 1: 8, 2: 8}
+    sets = Counter(pair.process_set for pair in timed.refreshes)
+    assert sets[0] == 8 and set(sets.values()) == {8}
+
+
+@pytest.mark.parametrize(("drawn", "sets"), [(0.0, {0}), (1.0, {0, 1, 2})])
+def test_on_a_gpu_a_set_after_the_first_has_passes_over_new_contents_by_chance(monkeypatch, drawn, sets):
+    monkeypatch.setattr("phasewise.measure.inspection.DRAWN_SETS", drawn)
+    assert {pair.process_set for pair in run(FakeJudge(device="cuda")).refreshes} == sets
+
+
+def test_once_a_set_stood_out_all_that_follow_have_passes_over_new_contents(monkeypatch):
+    """A program that remembers what it was given takes half as long over contents that it has seen."""
+    monkeypatch.setattr("phasewise.measure.inspection.DRAWN_SETS", 0.0)
+    case = run(RememberedJudge(device="cuda"))
+    assert {pair.process_set for pair in case.refreshes} == {0, 1, 2}
+    refused = find_refusal(case)
+    assert refused is not None and refused.reason is Reason.REMEMBERS
 
 
 def test_a_variant_whose_result_is_wrong_right_after_new_contents_have_arrived_is_asked_for_nothing_more():
