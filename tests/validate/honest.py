@@ -9,6 +9,9 @@ import torch
 
 from phasewise import Case, Program, Shape, Workload
 
+# of a function, as torch._dynamo.config.recompile_limit has it
+VERSIONS = 8
+
 
 @dataclass(frozen=True)
 class Switches:
@@ -40,12 +43,32 @@ def build(switches, inputs, case, shape, device):
         return with_static_buffers(w, mask, shape)
     if switches.form == "in-place":
         return in_place(w, mask)
+    if switches.form == "versions":
+        return with_versions(w, mask)
     return with_threads(w, mask)
 
 
 def named(y, mask):
     # a kept constant, an empty tensor and an integer beside what is computed
     return {"y": y, "mask": mask, "none": y[:0], "count": torch.tensor(len(y))}
+
+
+def with_versions(w, mask):
+    """One function, compiled for as many layers as the compiler allows versions of it."""
+    # an eager backend: what counts is what the compiler keeps
+    layer = torch.compile(apply_layer, backend="eager", fullgraph=True, dynamic=False)
+
+    def step(placed):
+        y = placed["x"]
+        for number in range(VERSIONS):
+            y = layer(y, w, number)
+        return named(y, mask)
+
+    return Program(step=step)
+
+
+def apply_layer(x, w, number):
+    return x if number else torch.tanh(x @ w)
 
 
 def with_static_buffers(w, mask, shape):

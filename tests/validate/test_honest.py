@@ -1,4 +1,4 @@
-"""Honest programs that look suspicious pass: static buffers, thread pools, consumed inputs, optimizers that start empty."""
+"""Honest programs that look suspicious pass: static buffers, thread pools, consumed inputs, a compiler's whole number of versions, optimizers that start empty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plans import make_baseline, make_plan
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("form", ["plain", "static", "in-place", "threads"])
+@pytest.mark.parametrize("form", ["plain", "static", "in-place", "threads", "versions"])
 def test_a_program_that_only_looks_suspicious_passes(form):
     baseline = validate_case(make_baseline("honest.py", HERE), "main", HERE)
     record = validate_case(make_plan("honest.py", HERE, switches={"form": form}), "main", HERE, baseline=baseline)

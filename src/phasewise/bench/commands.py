@@ -94,19 +94,19 @@ def open_bench(
     flush = make_flush(place) if cold else None
     memory = watch_memory(place)
     threads, drawn = read_threads(), torch.get_rng_state()
-    # on a CPU the step itself has these threads, and what is compiled for it keeps their number
+    start = time.perf_counter()
+    # on a CPU the step itself has these threads
     with share_cores(concurrent_builds) if place.type == "cuda" else contextlib.nullcontext():
-        start = time.perf_counter()
         if ring is not None:
             *batches, inputs = (read_tensors(files[0], slots) for slots in ring)
             arguments = {**arguments, "given": (inputs, batches)}
         bench: Bench = replace(import_function(make)(**arguments), flush=flush)
         wait_for(bench)
-        built = time.perf_counter()
-        draws = not torch.equal(drawn, torch.get_rng_state())
-        bench.step(0)
-        wait_for(bench)
-        stepped = time.perf_counter()
+    built = time.perf_counter()
+    draws = not torch.equal(drawn, torch.get_rng_state())
+    bench.step(0)
+    wait_for(bench)
+    stepped = time.perf_counter()
     freeze_heap()
     if bench.foreign:
         memory = replace(memory, foreign=True)

@@ -14,7 +14,6 @@ import torch
 from phasewise.bench.case import BuiltCase
 from phasewise.bench.commands import WorkerState
 from phasewise.bench.stepper import Bench
-from phasewise.environment import count_host_threads
 from phasewise.judge.trajectory import follow
 from phasewise.model.program import Program
 from phasewise.tensor_files import Slot, read_tensors
@@ -32,9 +31,6 @@ def guard_case(worker: WorkerState, root: str, ring: list[list[Slot]]) -> dict[s
     """
     case = worker.bench.case
     assert case is not None, "a function has no gate"
-    if case.device.type == "cuda":
-        # results are compared on the host, and nothing is timed any more
-        torch.set_num_threads(count_host_threads())
     *batches, inputs = (read_tensors(worker.files[0], slots) for slots in ring)
     seen = follow(case, len(case.batches))
     first = replace(

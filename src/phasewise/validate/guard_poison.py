@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +83,21 @@ def poisoned_memory(device: torch.device) -> Iterator[None]:
     if device.type == "cuda":
         _poison_free_memory(device)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _allow_compiling_again():
             # operators without a deterministic form say so; that is not what is looked for here
             warnings.simplefilter("ignore")
             yield
     finally:
         torch.set_deterministic_debug_mode(before)
         DETERMINISTIC.fill_uninitialized_memory = filled
+
+
+def _allow_compiling_again() -> AbstractContextManager[object]:
+    """Compiled code is compiled anew for deterministic operators, and only so many versions of a function are allowed."""
+    compiler: Any = sys.modules.get("torch._dynamo")
+    if compiler is None:
+        return nullcontext()
+    return compiler.config.patch(recompile_limit=2 * compiler.config.recompile_limit)
 
 
 def _run_poisoned(trial: Trial, root: Path) -> str:
