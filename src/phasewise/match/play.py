@@ -166,7 +166,7 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     told: dict[str, Any] = {"shape": dict(overrides)}
     given = table.root / GIVEN
     start = given / f"{len(list(given.iterdir()))}.pt"
-    # it has ended before anything is timed
+    # the candidate's own process ends before anything is timed
     with closing(CandidateProcess(table.sides[CANDIDATE], table.enclosures.get(CANDIDATE))) as process:
         table.progress("the base is called once")
         base = ask_base(table.sides[BASE], overrides, start, table.device)
@@ -223,7 +223,7 @@ def tell_crash(failure: Failure, told: Mapping[str, Any]) -> Judgement:
 
 
 def judge_base(plan: VariantPlan, table: Table) -> tuple[VariantPlan, CaseValidation, float]:
-    """The base's plan, its own gate, passed or out of memory, and how many times the tolerances of the plan were widened for the base to pass it.
+    """The base's plan, its own gate (passed, or out of memory), and how many times the plan's tolerances were widened for it to pass.
 
     :raises UserError: it does not pass
     """
@@ -269,7 +269,7 @@ def time_sides(
             if table.device == "cpu":
                 # nothing else may keep the cores busy
                 finding.result()
-            # beside a GPU the imports of all sets find cores, and later ones would be waited for
+            # beside a GPU there are cores for the imports of all sets
             sets = 1 if table.device == "cpu" else min(AHEAD, table.effort.sets)
             for arm in ARMS:
                 processes.start_waiting(arm, range(sets))
