@@ -10,9 +10,9 @@ from phasewise.records.base import Interval, Seconds
 from phasewise.records.profile import Breakdown, Kernel
 
 KERNEL = "kernel"
-# parts of a breakdown that wait for nothing on the device
+# parts of a breakdown beside its kernels
 PARTS = ("launch_gap", "sync_wait", "copy", "communication", "input", "host")
-# parts that the profiler itself makes longer on a machine with a device: work of the host
+# those that are the host's work, which the profiler slows down
 HOST_PARTS = ("launch_gap", "sync_wait", "input", "host")
 # a step is never predicted to become shorter than this share of itself: an interval needs an end
 LEAST_LEFT = 1e-3

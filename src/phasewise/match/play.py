@@ -17,7 +17,7 @@ from phasewise.judge.case import Judge, JudgeFailed
 from phasewise.match.advice import find_next_step
 from phasewise.match.ask import CandidateProcess, ask_base, find_best
 from phasewise.match.known import Base
-from phasewise.match.plan import ARMS, BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_side, widen_plan
+from phasewise.match.plan import ARMS, BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_side, widen
 from phasewise.match.revisions import check_out
 from phasewise.match.side import Side, parse_side, read_source
 from phasewise.match.verdict import find_worst, judge_times, refuse_at_gate
@@ -231,7 +231,7 @@ def judge_base(plan: VariantPlan, table: Table) -> tuple[VariantPlan, CaseValida
     own, widened = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE)), 1.0
     times = _find_widening(own)
     if times is not None:
-        plan, widened = widen_plan(plan, times), times
+        plan, widened = msgspec.structs.replace(plan, allowance=widen(plan.allowance, times)), times
         table.progress(f"the base is off by more than the tier allows: {times:.3g} times as much is allowed")
         own = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE))
     lacks_memory = own.failure is not None and own.failure.reason is Reason.OUT_OF_MEMORY
