@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from phasewise.analyse.claims import KERNEL, Ask, Pools
@@ -11,7 +11,7 @@ from phasewise.model.kernel_names import shorten_kernel
 from phasewise.records.base import Bytes, Quantity, Seconds
 from phasewise.records.machine import Machine
 from phasewise.records.prepare import CaseWork
-from phasewise.records.profile import CaseProfile, Kernel
+from phasewise.records.profile import CaseProfile, Kernel, Operator
 from phasewise.records.verdict import Failure
 
 NEEDS_CUDA = "needs a CUDA trace"
@@ -87,6 +87,12 @@ class Evidence:
     def share(self, seconds: Seconds) -> float:
         """Share of the step."""
         return seconds / self.time.step_s
+
+    def device_time(self, operators: Sequence[Operator]) -> Seconds:
+        """Untraced seconds of the kernels that these operators launched on the device."""
+        device = sum(operator.device_s for operator in operators)
+        known = sum(kernel.seconds for kernel in self.trace.kernels)
+        return device / known * self.time.of(KERNEL) if known > 0.0 else 0.0
 
     def rows(self, keep: Callable[[Kernel], bool]) -> list[tuple[int, Kernel, Seconds]]:
         """Kernels that `keep` wants: index, record, untraced seconds a step."""

@@ -24,7 +24,7 @@ CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def do_nothing() -> None:
-    """What a bench does where there is nothing to restore, to wait for, or to close."""
+    """What is done where there is nothing to restore, to wait for, or to close."""
 
 
 def _keep(entry: int, batch: Mapping[str, torch.Tensor]) -> None:
