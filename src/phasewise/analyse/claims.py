@@ -97,7 +97,7 @@ def sum_asked(pools: Pools, asks: Sequence[Ask]) -> Seconds:
     return sum(seconds for _, seconds in _cap(pools, asks))
 
 
-def gain_from_removed(step_s: Seconds, least: Seconds, most: Seconds, *, least_left_s: Seconds = 0.0) -> Interval:
+def gain_from_removed(step_s: Seconds, least: Seconds, most: Seconds, *, least_left_s: Seconds) -> Interval:
     """Speed-up of a step of which between `least` and `most` seconds are removed."""
     bottom = min(step_s, max(least_left_s, LEAST_LEFT * step_s))
     low, high = (step_s / max(step_s - seconds, bottom) for seconds in (least, most))

@@ -121,7 +121,7 @@ def abstain(reason: str) -> Judgement:
     return Judgement(outcome="abstained", reason=reason)
 
 
-def absent(threshold: float | None = None, **observed: Quantity) -> Judgement:
+def absent(threshold: float, **observed: Quantity) -> Judgement:
     """Looked for and not there."""
     return Judgement(outcome="absent", threshold=threshold, observed=observed)
 
@@ -151,10 +151,10 @@ def seconds(value: Seconds) -> Quantity:
     return Quantity(value=value, unit="s")
 
 
-def name_longest(rows: list[tuple[int, Kernel, Seconds]], limit: int = 3) -> tuple[str, ...]:
-    """The longest kernels in words: name, share of these rows, calls."""
+def name_longest(rows: list[tuple[int, Kernel, Seconds]]) -> tuple[str, ...]:
+    """The three longest kernels in words: name, share of these rows, calls."""
     whole = total(rows) or 1.0
-    longest = sorted(rows, key=lambda row: -row[2])[:limit]
+    longest = sorted(rows, key=lambda row: -row[2])[:3]
     return tuple(
         f"{shorten_kernel(kernel.name)}: {100 * time / whole:.0f} % of it, calls a step: {kernel.calls:g}"
         for _, kernel, time in longest

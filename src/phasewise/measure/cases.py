@@ -52,7 +52,7 @@ class Wanted:
 
 
 def measure_cases(
-    wanted: Sequence[Wanted], plans: Plans, gates: Gates, *, root: Path, progress: Progress, gpu_memory_bytes: int = 0
+    wanted: Sequence[Wanted], plans: Plans, gates: Gates, *, root: Path, progress: Progress, gpu_memory_bytes: int
 ) -> dict[str, CaseMeasurement]:
     """Measure each comparison; results by case. `plans` and `gates` are those of the arms and of the baseline.
 

@@ -67,7 +67,7 @@ class Processes:
         """Those of the sets to come."""
         return [driver for waiting in self.waiting.values() for driver in waiting.values()]
 
-    def open_waiting(self, ring: Ring = None, *, concurrent_builds: int = 0) -> None:
+    def open_waiting(self, ring: Ring, *, concurrent_builds: int = 0) -> None:
         """Build those of the sets to come, all at once, beside `concurrent_builds` others; one that fails is started again when its set comes."""
         self.built = True
         drivers = self.to_come

@@ -140,9 +140,9 @@ def begin_sampling(
     budget: Budget,
     tools: Tools,
     *,
-    ahead: bool = False,
-    judge: Judge | None = None,
-    ends_if_killed: bool = False,
+    ahead: bool,
+    judge: Judge | None,
+    ends_if_killed: bool,
 ) -> Sampling:
     """A comparison before its first set. Two process groups never live at once, so such arms do not fit together."""
     groups = sum(entrant.ranks > 1 for entrant in processes.entrants.values())

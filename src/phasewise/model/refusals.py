@@ -62,7 +62,7 @@ def find_refusal(measured: CaseMeasurement, arm: str = "variant", least_sets: in
     return None
 
 
-def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
+def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
     """A sentence if in every set the arm's blocks are longer by the parent's clock than by its own, and by more than other arms' are.
 
     A question and its answer take as long for every arm, on a busy machine too, so the others tell how long, and how much that
@@ -102,7 +102,7 @@ def find_memory(refreshes: Sequence[Refresh]) -> str:
     )
 
 
-def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
+def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
     """A sentence if a step costs less among many than in a pass over new contents.
 
     So does one of a program that computes each batch once a block and repeats the result in the rest of it; `find_memory` does
@@ -137,7 +137,7 @@ def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SE
     )
 
 
-def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
+def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
     """A sentence if much of what the arm saves in long blocks is missing from the arrival of new contents to the delivery of results.
 
     A program that remembers, or works while no step is timed, saves nothing there, whatever code or process does the work.
@@ -206,7 +206,7 @@ def _log_ratio(one: float, other: float) -> float:
     return math.log(max(one, 1e-12) / max(other, 1e-12))
 
 
-def find_skipped_steps(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
+def find_skipped_steps(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
     """A sentence if a step of a long block takes much less than one of the blocks that are short enough to be judged.
 
     Blocks also have a start and an end, so the time of a step is the slope between blocks of one step and of many.

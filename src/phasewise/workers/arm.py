@@ -101,7 +101,6 @@ def launch_function(
     arguments: Mapping[str, Any] | None = None,
     device: str = "auto",
     environment: Mapping[str, str] | None = None,
-    memory_bytes: int | None = None,
     timeout_s: float = 600.0,
     fresh: bool = True,
 ) -> Launch:
@@ -111,7 +110,6 @@ def launch_function(
             "make": "phasewise.bench.stepper:bench_function",
             "arguments": {"function": function, "setup": setup, "arguments": dict(arguments or {}), "device": device},
             "device": device,
-            "memory_bytes": memory_bytes,
         },
         environment=environment or {},
         fresh=fresh,
