@@ -77,7 +77,7 @@ def _kept(run: Run, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
 def _machines(run: Run) -> Iterable[str]:
     here = run.machine.identity
     timed = {record.machine for record in (*run.find_all(Measurement).values(), *run.find_all(Profile).values())}
-    # a gate takes no times, so that of another number of cores counts as well
+    # a gate takes no times, so one from a machine with another number of cores counts as well
     gates = {record.machine for record in run.find_all(Validation).values() if _gpu(record.machine) != _gpu(here)}
     names = [here, *sorted((timed | gates) - {here})]
     if len(names) > 1:

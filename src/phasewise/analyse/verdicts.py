@@ -229,7 +229,7 @@ def _add_over_baseline(verdict: Verdict, over: OverBaseline, adjusted: Chances |
         verdict,
         numbers=verdict.numbers | {"baseline_floor": _bar(over.comparison)},
         over_baseline=interval,
-        # so large a factor may come from which processes a single set has
+        # a single set may owe such a factor to its processes
         at_least=math.exp(ratio.nearest) / LEAST_OF_ONE_SET if is_bound else None,
         chained=over.chained,
         baseline_status=status,

@@ -66,7 +66,7 @@ def time_arrivals(sampling: Sampling) -> None:
 def _hand_over(
     sampling: Sampling, judge: Judge, arm: str, entries: int, *, steps_between: int
 ) -> tuple[float, list[Delivered]]:
-    """Seconds to give an arm the ring's contents, have it make `steps_between` steps and take what it delivers; and that."""
+    """Seconds in which an arm takes in the ring's contents, makes `steps_between` steps and delivers; and what it delivered."""
     driver, now = sampling.drivers[arm], sampling.tools.now
     start = now()
     judge.rewrite([driver], range(entries))

@@ -11,7 +11,7 @@ from phasewise.records.measure import Round, Sample
 
 # a clock below this part of the arm's own median has fallen; arms are not mixed, since one that draws much power runs at a lower clock by itself
 CLOCK_SHARE = 0.92
-# a throttle bit has changed if its state is rarer than this among the arm's blocks: with a power cap that comes and goes, neither state is
+# a throttle bit has changed if its state is rarer than this among the arm's blocks; with a power cap that comes and goes, neither state is rare
 RARE_SHARE = 0.2
 BITS = 64
 

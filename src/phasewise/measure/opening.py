@@ -38,7 +38,7 @@ def open_set(sampling: Sampling, sure_sets: int) -> None:
         prepare_arms(sampling, group, with_others=others, ahead=sampling.ahead and not _is_recorded(sampling, group))
         built += group
     if sampling.ahead and not is_slow(sampling):
-        # a build that goes on record has nothing built beside it, so they may still have to
+        # those that wait are not built yet where a build that goes on record had to be alone
         sampling.processes.open_waiting(_find_ring(sampling))
     sampling.processes.wait()
     sampling.opening_s = max(sampling.opening_s, sampling.tools.now() - began)

@@ -11,8 +11,8 @@ from phasewise.records.plan import Budget
 from phasewise.stats import RatioEstimate, StopRules, estimate_ratio
 from phasewise.stats.verdict import LEAST_OF_ONE_SET
 
-# (log-ratio, sets): where every round is beyond that ratio, so many sets are enough. One set is not: a process of a launch-bound program was
-# up to twice as slow as another, from start to end
+# (log-ratio, sets): where every round is beyond that ratio, so many sets are enough. With one set nothing under 3x is clear, since one process of
+# a launch-bound program was up to twice as slow as another, from start to end
 CLEAR = ((log(LEAST_OF_ONE_SET), 1), (log(1.5), 2))
 # how `CaseMeasurement.stopped` reads where the amount of data was fixed beforehand, so that no look is to be paid for
 SLOW = "slow"

@@ -13,8 +13,8 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.stats import trimmed_mean
 from phasewise.stats.ratio import t_quantile
 
-# by how much more than other arms' an arm's block may be longer by the parent's clock than by its own: the most of so many seconds,
-# a share of the block, and so many times what that difference varies by among the others
+# every block is longer by the parent's clock than by the worker's. An arm's difference may exceed the other arms' by the most of: so many
+# seconds, a share of the block, and so many times what theirs varies by
 CLOCK_S = 1e-3
 CLOCK_SHARE = 0.02
 CLOCK_SPREADS = 6
@@ -37,7 +37,7 @@ MISSING_SHARE = 0.5
 MISSING_S = 2e-4
 # where this share is missing one set is enough
 MISSING_GROSS = 0.75
-# time to hand over is left out up to so many times the parent's: as often a hook may touch what it is given (bench/hooks.py)
+# time to hand over is left out up to so many times the parent's: a hook may touch what it is given as many times (bench/hooks.py)
 MOST_HANDING = 16
 # a step of a long block takes at least this part of a step of a short one
 SHORTENED = 2 / 3

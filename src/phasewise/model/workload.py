@@ -238,7 +238,7 @@ class Work:
     working_set_bytes: NotNegative = 0.0
     # whose measured rate of products bounds the flops
     dtype: Rated = "float32"
-    # how often a step can't go on before all of it has come so far, however it is written: a text's tokens but for the last
+    # points that a step can't pass before all of it has got there, however it is written: a text's tokens but for the last
     barriers: Count = 0
     item: Said = "items"
     # the flops are those of one way to do it, as torch counts them: another may need fewer

@@ -16,7 +16,7 @@ WINDOW = (10, 100)
 SLOW_WINDOW = 3
 # seconds of a window of fast steps
 WINDOW_S = 0.05
-# seconds of a warm-up, at least: GPU clocks rise within about 0.3 s. Where blocks are shorter than 0.02 s, so many of them are enough
+# seconds of a warm-up, at least, since GPU clocks rise within about 0.3 s; or as long as so many blocks take, where these are shorter than 0.02 s
 LEAST_S = 0.3
 LEAST_BLOCKS = 15
 MOST_S = 30.0
