@@ -144,8 +144,7 @@ def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, *, caches: Path) 
     planned = plan.case(wanted.case.case)
     launch = judge.launch(chosen.arm, plan)
     first = replace(launch, environment={**launch.environment, **empty_caches(caches)})
-    # one that is refused in its only set gets a second
-    sets = range(max(2, wanted.stop.most_sets))
+    sets = range(wanted.stop.most_sets)
     return Entrant(
         arm=chosen.arm,
         variant=plan.variant,
