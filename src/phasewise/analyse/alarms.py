@@ -24,7 +24,7 @@ def raise_alarms(
     cases: Sequence[CaseResult],
     targets: Sequence[TargetResult],
 ) -> tuple[str, ...]:
-    """One sentence each, the gravest first. `doubts`: where a step seems to be above the peak, which is no proof there."""
+    """One sentence each, the gravest first. `doubts`: steps that seem to be above the peak where that proves nothing."""
     sentences = [
         *_gates(run, verdicts),
         *_kept(run, verdicts),
@@ -77,7 +77,7 @@ def _kept(run: Run, verdicts: Mapping[Key, Verdict]) -> Iterable[str]:
 def _machines(run: Run) -> Iterable[str]:
     here = run.machine.identity
     timed = {record.machine for record in (*run.find_all(Measurement).values(), *run.find_all(Profile).values())}
-    # a gate takes no times: beside another number of cores it says the same
+    # a gate takes no times, so one from a machine with another number of cores counts as well
     gates = {record.machine for record in run.find_all(Validation).values() if _gpu(record.machine) != _gpu(here)}
     names = [here, *sorted((timed | gates) - {here})]
     if len(names) > 1:

@@ -10,9 +10,9 @@ from phasewise.records.base import Interval, Seconds
 from phasewise.records.profile import Breakdown, Kernel
 
 KERNEL = "kernel"
-# parts of a breakdown that wait for nothing on the device
+# parts of a breakdown beside its kernels
 PARTS = ("launch_gap", "sync_wait", "copy", "communication", "input", "host")
-# parts that the profiler itself makes longer on a machine with a device: work of the host
+# those that are the host's work, which the profiler slows down
 HOST_PARTS = ("launch_gap", "sync_wait", "input", "host")
 # a step is never predicted to become shorter than this share of itself: an interval needs an end
 LEAST_LEFT = 1e-3
@@ -97,7 +97,7 @@ def sum_asked(pools: Pools, asks: Sequence[Ask]) -> Seconds:
     return sum(seconds for _, seconds in _cap(pools, asks))
 
 
-def gain_from_removed(step_s: Seconds, least: Seconds, most: Seconds, *, least_left_s: Seconds = 0.0) -> Interval:
+def gain_from_removed(step_s: Seconds, least: Seconds, most: Seconds, *, least_left_s: Seconds) -> Interval:
     """Speed-up of a step of which between `least` and `most` seconds are removed."""
     bottom = min(step_s, max(least_left_s, LEAST_LEFT * step_s))
     low, high = (step_s / max(step_s - seconds, bottom) for seconds in (least, most))

@@ -45,8 +45,9 @@ class Comparison:
     # the same in clock cycles, where clocks are known
     cycles: RatioEstimate | None = None
     modes: Modes | None = None
-    # log-ratio that it must clear since processes jump, where few sets are all there is, and that by which an arm was warming up
+    # log-ratio that it must clear where there are few sets, since processes jump
     jumps: float = 0.0
+    # log-ratio by which an arm was still warming up
     warming: float = 0.0
     # either arm is in one of two states
     bistable: bool = False
@@ -92,7 +93,7 @@ def estimate_all(run: Run) -> Estimates:
         if run.rows[arm.variant].kind is not Kind.PEER and (view := take_pair(found, "baseline", arm.arm)) is not None
     }
     over = {key: pair for key, case in firsts.items() if (pair := _pair(case, "parent")) is not None}
-    # one of each headline: the others share its processes
+    # one comparison of each headline, since the others share its processes
     apart = {key[0]: pair for key, pair in over.items()}
     own = [pair for key, pair in pairs.items() if not _is_in(headlines.get(key[0]), key[1])]
     levels = [measure_level(sets) for _, sets in (*own, *apart.values(), *repeats.values())]

@@ -66,7 +66,7 @@ def _tell(found: Comparison, adjusted: Chances) -> Control:
     return Control(
         variant=found.against,
         ratio=ratio,
-        # that it sets alone
+        # the limit that this control alone would set
         floor=None if limit is None else math.expm1(limit),
         covers_zero=None if ratio is None else ratio.low <= 1.0 <= ratio.high,
         status=decision.status,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from phasewise.analyse.claims import KERNEL, Ask, Pools
@@ -11,7 +11,7 @@ from phasewise.model.kernel_names import shorten_kernel
 from phasewise.records.base import Bytes, Quantity, Seconds
 from phasewise.records.machine import Machine
 from phasewise.records.prepare import CaseWork
-from phasewise.records.profile import CaseProfile, Kernel
+from phasewise.records.profile import CaseProfile, Kernel, Operator
 from phasewise.records.verdict import Failure
 
 NEEDS_CUDA = "needs a CUDA trace"
@@ -88,6 +88,12 @@ class Evidence:
         """Share of the step."""
         return seconds / self.time.step_s
 
+    def device_time(self, operators: Sequence[Operator]) -> Seconds:
+        """Untraced seconds of the kernels that these operators launched on the device."""
+        device = sum(operator.device_s for operator in operators)
+        known = sum(kernel.seconds for kernel in self.trace.kernels)
+        return device / known * self.time.of(KERNEL) if known > 0.0 else 0.0
+
     def rows(self, keep: Callable[[Kernel], bool]) -> list[tuple[int, Kernel, Seconds]]:
         """Kernels that `keep` wants: index, record, untraced seconds a step."""
         rows = enumerate(self.trace.kernels)
@@ -115,7 +121,7 @@ def abstain(reason: str) -> Judgement:
     return Judgement(outcome="abstained", reason=reason)
 
 
-def absent(threshold: float | None = None, **observed: Quantity) -> Judgement:
+def absent(threshold: float, **observed: Quantity) -> Judgement:
     """Looked for and not there."""
     return Judgement(outcome="absent", threshold=threshold, observed=observed)
 
@@ -145,10 +151,10 @@ def seconds(value: Seconds) -> Quantity:
     return Quantity(value=value, unit="s")
 
 
-def name_longest(rows: list[tuple[int, Kernel, Seconds]], limit: int = 3) -> tuple[str, ...]:
-    """The longest kernels in words: name, share of these rows, calls."""
+def name_longest(rows: list[tuple[int, Kernel, Seconds]]) -> tuple[str, ...]:
+    """The three longest kernels in words: name, share of these rows, calls."""
     whole = total(rows) or 1.0
-    longest = sorted(rows, key=lambda row: -row[2])[:limit]
+    longest = sorted(rows, key=lambda row: -row[2])[:3]
     return tuple(
         f"{shorten_kernel(kernel.name)}: {100 * time / whole:.0f} % of it, calls a step: {kernel.calls:g}"
         for _, kernel, time in longest

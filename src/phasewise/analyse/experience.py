@@ -22,7 +22,7 @@ AUTHOR = "author"
 LEVEL = 0.80
 # what may always be said without a look at the profile; a rule that is no better says nothing
 GUESS = (0.8, 20.0)
-# a rate of fewer is none, and a width learnt from fewer is chance
+# fewer give neither a rate nor a width
 LEAST_OUTCOMES = 10
 
 

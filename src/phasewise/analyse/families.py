@@ -25,7 +25,7 @@ Claim = tuple[Key, Against]
 
 
 def adjust(claims: Mapping[Claim, RatioEstimate]) -> dict[Claim, Chances]:
-    """p-values after Holm within each case and kind, at the report's level over the number of these."""
+    """p-values after Holm within each family (case and kind), each at the report's level divided by the number of families."""
     families: dict[tuple[str, Against], list[Claim]] = {}
     for claim in claims:
         (case, _), against = claim

@@ -1,7 +1,7 @@
 """The best possible time of a step: its declared work at what this machine was measured to reach.
 
-Four floors, of which the highest holds: bytes, floating-point operations, the one launch that any step takes, and barriers: the
-times that all of a step has to be there before it can go on. A launch costs what a node of a CUDA graph does, the cheapest there is.
+Four floors, of which the highest holds: bytes, floating-point operations, the one launch that any step takes, and barriers, which a
+step can't pass before all of it has got there. A launch costs what a node of a CUDA graph does, if that is the cheapest.
 """
 
 from __future__ import annotations

@@ -26,8 +26,10 @@ NOT_TRIED = frozenset(
 REFUSED = frozenset(
     {Reason.WRONG_WHEN_TIMED, Reason.REMEMBERS, Reason.STOPWATCH, Reason.SKIPS_STEPS, Reason.UNTIMED_WORK}
 )
-# of a parent that could not run, so that running at all is the gain; one that was killed from outside might have
+# why a parent can't run, so that running at all is the gain; one that was killed from outside might have run
 CANNOT_RUN = frozenset({Reason.OUT_OF_MEMORY, Reason.CRASH})
+# statuses of variants whose times and other numbers are told: on a red gate a speed means nothing
+TOLD = frozenset({Status.BASELINE, Status.FASTER, Status.SAME, Status.SLOWER, Status.INCONCLUSIVE, Status.ENABLED})
 
 
 def judge_gate(run: Run, variant: str, case: str) -> Verdict | None:

@@ -10,7 +10,7 @@ from phasewise.records.finding import FindingId
 from phasewise.records.verdict import Status, Verdict
 from phasewise.run import Run
 
-# what has these is no advice any more
+# a phase that has one of these is advised no more
 TRIED_IN_VAIN = frozenset({Status.SAME, Status.SLOWER, Status.INVALID, Status.FAILED})
 
 

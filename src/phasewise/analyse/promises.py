@@ -113,7 +113,7 @@ def _by_being_there(run: Run, promise: Promise, phase: PlannedPhase) -> PromiseR
 
 
 def _by_check(judged: Judged, promise: Promise, phase: PlannedPhase | None) -> PromiseResult:
-    """What it found in the phase that is named; else in any that is kept, of which each has to hold; the gate where a stack ends."""
+    """By what the check found in the named phase, or else in all kept variants, each of which has to pass; the gate counts at the end of each stack."""
     run = judged.run
     if phase is not None:
         looked = [(phase.variant, case) for case in run.plan.cases]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from phasewise.analyse.compare import Estimates, Key, to_interval
 from phasewise.analyse.floor import floor_fraction, step_floor
+from phasewise.analyse.gate import TOLD
 from phasewise.analyse.measures import (
     busy_time,
     cold_start,
@@ -24,12 +25,9 @@ from phasewise.records.base import Interval, Scalar
 from phasewise.records.plan import PlannedVariant
 from phasewise.records.predict import Prediction
 from phasewise.records.validate import Outcome
-from phasewise.records.verdict import Level, Status, Verdict
+from phasewise.records.verdict import Level, Verdict
 from phasewise.run import Run
 from phasewise.stats import p50, p99
-
-# statuses for which no time is told: on a red gate a speed means nothing
-UNTOLD = frozenset({Status.INVALID, Status.FAILED, Status.SKIPPED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +51,9 @@ def make_row(told: Told, row: PlannedVariant, case: str) -> Row:
     phase = run.phases.get(row.variant)
     gate, measured, arm = run[row.variant].gate(case), run[row.variant].measured(case), None
     planned = run[row.variant].planned(case)
-    if verdict.status not in UNTOLD and run[row.variant].is_here:
+    if verdict.status in TOLD and run[row.variant].is_here:
         arm = run[row.variant].arm(case)
-    step = step_time(told.estimates, key) if verdict.status not in UNTOLD else None
+    step = step_time(told.estimates, key) if verdict.status in TOLD else None
     floor = step_floor(run, row.variant, case)
     energy = energy_per_item(arm)
     worst, relative = worst_error(gate)
@@ -107,7 +105,7 @@ def make_peer_row(told: Told, row: PlannedVariant, case: str) -> PeerRow:
     verdict = told.verdicts[key]
     gate = run[row.variant].gate(case)
     arm = run[row.variant].arm(case)
-    is_told = verdict.status not in UNTOLD
+    is_told = verdict.status in TOLD
     ratio = told.estimates.comparisons.get(key)
     inverse = to_interval(ratio.ratio) if ratio is not None and is_told else None
     return PeerRow(

@@ -12,6 +12,7 @@ from phasewise.analyse.compare import Key, estimate_all
 from phasewise.analyse.control import set_limits, tell_controls
 from phasewise.analyse.experience import AUTHOR
 from phasewise.analyse.floor import step_floor
+from phasewise.analyse.gate import TOLD
 from phasewise.analyse.ladder import build_ladder
 from phasewise.analyse.ledger import find_predictions, score_predictions
 from phasewise.analyse.next_steps import choose_next_steps
@@ -19,7 +20,7 @@ from phasewise.analyse.promises import settle_promises
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.rows import Told, make_peer_row, make_row
 from phasewise.analyse.scale import tell_smaller
-from phasewise.analyse.targets import TOLD, Judged, join_levels, settle_target
+from phasewise.analyse.targets import Judged, join_levels, settle_target
 from phasewise.analyse.verdicts import find_doubts, judge_all
 from phasewise.records.analyse import Analysis, CaseResult, PartResult, PeerRow, TargetResult
 from phasewise.records.base import Interval

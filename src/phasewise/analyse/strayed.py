@@ -11,9 +11,9 @@ from phasewise.records.measure import CaseMeasurement
 from phasewise.run import Run
 
 PARENT, VARIANT = "parent", "variant"
-# a parent may take so many times as long as on the day it was measured itself: hosts have spells of twice as long
+# a parent may take so many times as long as in its own measurement, maybe days before: a host is twice as slow in spells
 OF_RECORD = 2.5
-# and as long as once the variant's processes had ended, minutes later
+# and so many times as long as some minutes later, when the variant's processes had ended
 OF_ALONE = 1.5
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from phasewise.analyse.compare import Estimates, Key
 from phasewise.analyse.floor import step_floor
+from phasewise.analyse.gate import TOLD
 from phasewise.analyse.measures import check_number, counted, energy_per_item, step_time, utilisation
 from phasewise.model.arms import find_parent_arm
 from phasewise.records.analyse import PeerRow, TargetResult
@@ -22,8 +23,6 @@ from phasewise.run import Run
 LEVELS = (Level.STRETCH, Level.TARGET, Level.MINIMUM, Level.DISOWNED, Level.UNDECIDED, Level.MISSED)
 # of a step, in the trace of a GPU
 COUNTED = ("launches", "synchronisations", "device_to_host")
-# statuses whose numbers may be told
-TOLD = frozenset({Status.BASELINE, Status.FASTER, Status.SAME, Status.SLOWER, Status.INCONCLUSIVE, Status.ENABLED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +50,7 @@ def settle_target(judged: Judged, target: PlannedTarget) -> TargetResult:
     if value is not None:
         ranks = _ranks(judged, variant, target.case) if target.metric == "scaling_efficiency" else 1
         level = level_of(_include(value, 1.0 / ranks) if reason else value, target)
-        # it is of no interest where the interval alone does not reach more
+        # it is told only where it lowers the level
         reason = reason if level is not level_of(value, target) else ""
         if target.disowned:
             level, reason = Level.DISOWNED, target.disowned

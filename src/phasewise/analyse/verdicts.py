@@ -12,7 +12,7 @@ from phasewise.analyse.compare import Comparison, Estimates, Key, to_interval
 from phasewise.analyse.control import explain_no_limit
 from phasewise.analyse.families import Against, Claim, adjust
 from phasewise.analyse.floor import is_impossible, step_floor
-from phasewise.analyse.gate import CANNOT_RUN, judge_gate
+from phasewise.analyse.gate import CANNOT_RUN, TOLD, judge_gate
 from phasewise.analyse.scale import runs_smaller_only
 from phasewise.analyse.strayed import find_stray
 from phasewise.model.arms import find_parent_arm
@@ -26,8 +26,6 @@ from phasewise.stats.verdict import LEAST_OF_ONE_SET, MOST_DROPPED
 
 # comparisons that make a claim: a control makes none
 CLAIMING = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY, Kind.PEER)
-# whose times are told
-TIMED = frozenset({Status.BASELINE, Status.FASTER, Status.SAME, Status.SLOWER, Status.INCONCLUSIVE, Status.ENABLED})
 # what has a speed-up over the baseline
 STACKED = (Kind.PHASE, Kind.WITHOUT, Kind.ONLY)
 
@@ -67,8 +65,8 @@ def _judge_before(run: Run, estimates: Estimates, key: Key) -> Verdict | None:
 
 
 def is_proof(run: Run, case: str) -> bool:
-    """Whether a step above the peak must have skipped work: not where the work was counted of one of several ways to do it, nor
-    on a CPU, whose caches and clocks have no one peak.
+    """Whether a step above the peak must have skipped work: not where torch counted the work, of which another way may need less, nor on
+    a CPU, whose caches and clocks have no one peak.
     """
     work = run.work(case)
     return run.machine.kind == "cuda" and work is not None and not work.counted
@@ -88,7 +86,7 @@ def doubt_peak(run: Run, estimates: Estimates, key: Key) -> str:
 def find_doubts(run: Run, estimates: Estimates, verdicts: Mapping[Key, Verdict]) -> dict[Key, str]:
     """What is above the peak and was not refused for it."""
     own = [key for key in verdicts if run.rows[key[1]].kind in (Kind.BASELINE, *STACKED)]
-    told = {key: doubt_peak(run, estimates, key) for key in own if verdicts[key].status in TIMED}
+    told = {key: doubt_peak(run, estimates, key) for key in own if verdicts[key].status in TOLD}
     return {key: doubt for key, doubt in told.items() if doubt}
 
 
@@ -216,7 +214,7 @@ def _failure_of(run: Run, variant: str, case: str) -> Failure | None:
 def _add_over_baseline(verdict: Verdict, over: OverBaseline, adjusted: Chances | None) -> Verdict:
     """The verdict with the speed-up over the baseline, and what may be claimed of that.
 
-    `adjusted`: None for a ratio that was judged as the one over the parent; it keeps its word.
+    `adjusted`: None where the ratio is the one over the parent, and keeps its verdict.
     """
     status, reason = verdict.status, verdict.reason
     ratio = over.comparison.ratio
@@ -231,7 +229,7 @@ def _add_over_baseline(verdict: Verdict, over: OverBaseline, adjusted: Chances |
         verdict,
         numbers=verdict.numbers | {"baseline_floor": _bar(over.comparison)},
         over_baseline=interval,
-        # of what one set shows a factor may be its processes' doing
+        # a single set may owe such a factor to its processes
         at_least=math.exp(ratio.nearest) / LEAST_OF_ONE_SET if is_bound else None,
         chained=over.chained,
         baseline_status=status,
@@ -242,7 +240,7 @@ def _add_over_baseline(verdict: Verdict, over: OverBaseline, adjusted: Chances |
 def _find_claims(
     run: Run, ratios: Mapping[Key, RatioEstimate], over: Mapping[Key, OverBaseline]
 ) -> dict[Claim, RatioEstimate]:
-    """Every ratio that the report judges, once; a control's claims nothing."""
+    """Every ratio that the report judges, once; controls claim nothing."""
     claims: dict[Claim, RatioEstimate] = {
         (key, _kind(run, key)): ratio for key, ratio in ratios.items() if run.rows[key[1]].kind in CLAIMING
     }

@@ -24,6 +24,9 @@ from phasewise.tensors import count_bytes, read_plainly
 # a ring longer than this many bytes is cut to two batches
 RING_BYTES = 1 << 30
 
+# the batch that a program is built from, and its ring
+Given = tuple[Batch, Sequence[Batch]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltCase:
@@ -72,8 +75,7 @@ def build_case(
     *,
     ring: int = 4,
     shape: Shape | None = None,
-    seed: int | None = None,
-    given: tuple[Batch, Sequence[Batch]] | None = None,
+    given: Given | None = None,
 ) -> BuiltCase:
     """Build variant `plan` for `case` on the plan's device. `shape` replaces the planned one; `given`, what it is built from and its
     ring of batches, replaces those of consecutive seeds.
@@ -85,11 +87,7 @@ def build_case(
     functions = load_functions(plan.source, root)
     planned = plan.case(case)
     shape = Shape(**planned.shape) if shape is None else shape
-    if given is None:
-        batches = make_ring(functions, case, shape, plan.seed if seed is None else seed, ring)
-        inputs = batches[0]
-    else:
-        inputs, batches = given[0], tuple(given[1])
+    inputs, batches = given or make_ring(functions, case, shape, plan.seed, ring)
     device = torch_device(plan.device)
     if plan.peer is not None:
         program = load_peer(functions, plan.peer)(inputs, case, shape, device)
@@ -105,7 +103,7 @@ def build_reference(
     *,
     items: torch.Tensor | None = None,
     ring: int = 4,
-    given: tuple[Batch, Sequence[Batch]] | None = None,
+    given: Given | None = None,
 ) -> BuiltCase:
     """The float64 reference of `case` on the CPU; by default the baseline built from float64 inputs.
 
@@ -115,11 +113,7 @@ def build_reference(
     functions = load_functions(plan.source, root)
     planned = plan.case(case)
     shape = Shape(**planned.shape)
-    if given is None:
-        batches = make_ring(functions, case, shape, plan.seed, ring)
-        inputs = batches[0]
-    else:
-        inputs, batches = given[0], tuple(given[1])
+    inputs, batches = given or make_ring(functions, case, shape, plan.seed, ring)
     device = torch.device("cpu")
     if functions.reference is not None:
         program = functions.reference(inputs, case, shape, items=items)
@@ -135,7 +129,7 @@ def wrap_program(
     functions: Functions,
     program: Program,
     device: torch.device,
-    batches: tuple[Batch, ...],
+    batches: Sequence[Batch],
     shape: Shape,
 ) -> BuiltCase:
     """A built program, its defaults filled in, beside what it was built from."""
@@ -146,7 +140,7 @@ def wrap_program(
         functions=functions,
         program=program,
         device=device,
-        batches=batches,
+        batches=tuple(batches),
         shape=shape,
         work=functions.work(planned.case, shape),
         initial=initial,
@@ -154,7 +148,7 @@ def wrap_program(
 
 
 def build_in_float64(functions: Functions, inputs: Batch, case: str, shape: Shape) -> Program:
-    """The baseline with float64 as the default dtype, on the CPU, in everything that it does; its modules have the baseline's weights."""
+    """The baseline on the CPU, with float64 as the default dtype in all its functions; its modules have the baseline's weights."""
 
     def build() -> Program:
         return functions.build(functions.workload.switches(), inputs, case, shape, torch.device("cpu"))
@@ -206,12 +200,12 @@ def torch_device(device: str) -> torch.device:
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
-def make_ring(functions: Functions, case: str, shape: Shape, seed: int, ring: int) -> tuple[Batch, ...]:
-    """Canonical batches of seeds `seed`, `seed + 1`, ...: `ring` of them, or two where they are large."""
+def make_ring(functions: Functions, case: str, shape: Shape, seed: int, ring: int) -> Given:
+    """Canonical batches of seeds `seed`, `seed + 1`, ...: `ring` of them, or two where they are large; built from the first."""
     first = functions.make_inputs(case, shape, seed)
     size = count_bytes(first.values())
     count = ring if size * ring <= RING_BYTES else min(ring, 2)
-    return (first, *(functions.make_inputs(case, shape, seed + offset) for offset in range(1, count)))
+    return first, [first, *(functions.make_inputs(case, shape, seed + offset) for offset in range(1, count))]
 
 
 def copy_to_cpu(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

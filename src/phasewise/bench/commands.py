@@ -39,7 +39,7 @@ class WorkerState:
     memory: MemoryWatch
     # descriptors of the memory files, where there are any: batches to read, results to write
     files: tuple[int, ...] = ()
-    # that ran before the build
+    # identifiers of those that ran before the build
     threads: frozenset[int] = frozenset()
     # what the last step of the last block gave
     last: Any = None
@@ -95,7 +95,7 @@ def open_bench(
     memory = watch_memory(place)
     threads, drawn = read_threads(), torch.get_rng_state()
     start = time.perf_counter()
-    # on a CPU the step itself has these threads
+    # not on a CPU, where the step has the same threads
     with share_cores(concurrent_builds) if place.type == "cuda" else contextlib.nullcontext():
         if ring is not None:
             *batches, inputs = (read_tensors(files[0], slots) for slots in ring)
@@ -155,7 +155,7 @@ def read_sensors(worker: WorkerState) -> dict[str, Any]:
 def deliver(worker: WorkerState, outputs: bool = True, state: bool = False) -> dict[str, Any]:
     """Write what the last step gave, the state, or both into the file of results.
 
-    "problem" says why that can't be done: a result is no plain dense tensor, or whatever is done with it would run the program's code.
+    "problem" says why that can't be done: a result is no plain dense tensor, or handling it would run code of the program.
     """
     assert worker.bench.outputs is not None, "a case has outputs"
     tensors = dict(worker.bench.outputs(worker.last)) if outputs else {}
@@ -196,7 +196,7 @@ def run_energy(worker: WorkerState, steps: int) -> tuple[float, float] | None:
 
 
 def count_steps(worker: WorkerState, steps: int = 1) -> dict[str, Any]:
-    """Operators and elements of so many steps from the initial state."""
+    """Operators and elements of `steps` steps from the initial state."""
     return vars_of(count_work(worker.bench, steps))
 
 

@@ -1,4 +1,4 @@
-"""What a step amounts to, by count: operators, and the elements that they read and write. A count knows no noise."""
+"""What a step amounts to by count, which has no noise: operators, and the elements that they read and write."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALLOCATIONS = ("aten::empty", "aten::new_empty")
 
 @dataclass(frozen=True, kw_only=True)
 class CountedWork:
-    """Of steps; of code that does not go through PyTorch, nothing."""
+    """What steps do through PyTorch; other code is not counted."""
 
     operators: int
     # of all tensors that operators took and gave, but for views and for memory that is only allocated
@@ -52,7 +52,7 @@ class OperatorWatch(TorchDispatchMode):
 
 
 def run_as_written() -> contextlib.AbstractContextManager[Any]:
-    """What was compiled runs as it was written meanwhile, for within a compiled program nothing is seen."""
+    """Compiled code runs as it was written meanwhile: inside a compiled program no operator is seen."""
     is_compiler_there = "torch._dynamo" in sys.modules
     return torch.compiler.set_stance("force_eager") if is_compiler_there else contextlib.nullcontext()
 
@@ -65,7 +65,7 @@ def watch_operators() -> Iterator[OperatorWatch]:
 
 
 def count_work(bench: Bench, steps: int = 1) -> CountedWork:
-    """Count so many steps from the initial state and the first batch on."""
+    """Count `steps` steps from the initial state and the first batch."""
     bench.restore()
     with watch_operators() as watch:
         for index in range(steps):

@@ -1,15 +1,14 @@
 """A fork server: a process that has imported torch, from which workers are forked that need not import it again.
 
 An import takes two seconds of a core, and the graph of a small workload has a hundred workers. The server builds nothing, so what is
-forked from it is as clean as a fresh process; but all of them share one layout of memory. So what is to show how processes differ has a
-server for each set of processes: the arms of a set share a layout, as they share the minute, and no two sets of a comparison do. What has
-an environment that torch reads when it is imported starts fresh.
+forked from it is as clean as a fresh process; but all that is forked from one server has the same layout of memory. Where processes are to
+show how they differ, each set of them therefore has a server of its own. A worker whose environment torch reads at import starts fresh.
 
-A profile worker needs twice as long once more, for what torch.profiler and torch-tb-profiler import. A second server has these, a
-child of the first. What is timed comes from the first, but for an export and the module that it was made from: they need the compiler,
-which the profiler's tools bring along.
+A profile worker imports torch.profiler and torch-tb-profiler as well, which takes another four seconds. A second server, a child of the
+first, has imported these. What is timed comes from the first, but for an export and the module that it was made from: they need the
+compiler, which the profiler's tools bring along.
 
-`python -m phasewise.bench.forkserver LISTENER_FD [TOOLED_LISTENER_FD]` serves until its stdin ends, and with it what it forked. No
+`python -m phasewise.bench.forkserver LISTENER_FD [TOOLED_LISTENER_FD]` serves until its stdin ends; what it forked ends with it. No
 server imports torch before its first request.
 """
 
@@ -35,9 +34,9 @@ from phasewise.bench.no_gc import no_gc
 from phasewise.model.apart import die_with_parent
 from phasewise.workers.descendants import adopt_orphans, end_descendants, end_orphans
 
-# of torch.profiler: it asks whether the compiler has something to annotate; of a second opinion: pandas
+# torch.profiler asks the compiler whether it has something to annotate; torch-tb-profiler imports pandas
 TOOLS = ("torch._inductor", "torch_tb_profiler.profiler.data")
-# of a request, which holds the environment: what a socket takes at once (net.core.wmem_default)
+# most bytes of a request, which holds the environment: what a socket takes at once (net.core.wmem_default)
 REQUEST_BYTES = 200_000
 # READ_FD and WRITE_FD of the worker and its stderr, then its files
 DESCRIPTORS = 3
@@ -54,7 +53,7 @@ class Order:
 
 @dataclass
 class Server:
-    """The listener, and the connection of each worker that lives; the end of the one is the end of the other."""
+    """The listener, and a connection for each worker that lives: when one of the two ends, so does the other."""
 
     listener: socket.socket
     # what its workers need beside torch
@@ -108,7 +107,7 @@ class Server:
         connection, _ = self.listener.accept()
         request, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES, MOST_DESCRIPTORS)
         if len(descriptors) < DESCRIPTORS:
-            # it went before it had asked
+            # the client went before it had asked
             for descriptor in descriptors:
                 os.close(descriptor)
             connection.close()
@@ -124,10 +123,10 @@ class Server:
             return None
         die_with_parent()
         if os.getppid() != server:
-            # it ended before it could be followed
+            # the server ended before this process was tied to it
             os._exit(1)
         os.setsid()
-        # only now the client may end it with its children
+        # from now on the client may end its process group
         connection.send(str(os.getpid()).encode())
         self.selector.close()
         for opened in (connection, self.listener, *self.workers.values()):
@@ -149,7 +148,7 @@ class Server:
         """End a worker that nobody waits for any more, with all that it started."""
         end_descendants(pid)
         os.kill(pid, signal.SIGKILL)
-        # it may not have got to a group of its own
+        # it may have no group of its own yet
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -162,7 +161,7 @@ class Server:
 
 
 def _import(tools: Sequence[str]) -> None:
-    """What every worker needs, and no collection that would write to all of its pages in each child."""
+    """Import what every worker needs, and freeze the heap: a collection would write to all of its pages in each child."""
     if "phasewise.bench.commands" in sys.modules:
         return
     with no_gc():
@@ -190,7 +189,7 @@ def _surround(order: Order) -> tuple[int, ...]:
     # `python -m` puts its folder first
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:1] = [str(Path.cwd()), *(entry for entry in given if entry and entry not in sys.path)]
-    # numbers of its own; Python's own generator sees to it itself
+    # random numbers of its own; Python's generator reseeds itself after a fork
     torch, numpy = sys.modules["torch"], sys.modules["numpy"]
     torch.seed()
     numpy.random.seed()
@@ -200,7 +199,7 @@ def _surround(order: Order) -> tuple[int, ...]:
 if __name__ == "__main__":
     plain, *others = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
     profiler = os.fork() if others else None
-    # what its workers leave in sessions of their own comes to it
+    # processes that its workers leave behind become its children
     adopt_orphans()
     if profiler == 0:
         die_with_parent()

@@ -41,7 +41,7 @@ class Functions:
     prepare: Callable[[Path], None] | None
     # (case, shape) -> number of items, where a reference covers a sample of them
     rows: Callable[[str, Shape], int] | None
-    # (inputs, outputs, case, shape) -> what the reference's outputs hold, where that is not a program's outputs themselves; run in the judge
+    # (inputs, outputs, case, shape) -> what is compared with the reference's outputs, if not the program's outputs themselves; run in the judge
     audit: Callable[[Batch, Batch, str, Shape], Batch] | None
 
 
@@ -70,13 +70,13 @@ def load_functions(source: str, root: Path) -> Functions:
 
 
 def _find(module: ModuleType, name: str, kind: Any) -> Callable[..., Any] | None:
-    """The function of that name, whose results are read as of `kind`; None where there is none."""
+    """The function of that name, its results checked to be of `kind`; None where there is none."""
     function = getattr(module, name, None)
     return None if function is None else partial(_call, function, kind)
 
 
 def _call(function: Callable[..., Any], kind: Any, *arguments: Any, **options: Any) -> Any:
-    """What a function of the user gives; raises PlanError where that is nothing of `kind`."""
+    """What a function of the user gives; raises PlanError where that is not of `kind`."""
     return parse(function(*arguments, **options), kind, f"{getattr(function, '__name__', 'function')}(...)")
 
 

@@ -1,9 +1,9 @@
-"""What hooks that are not timed do: they may copy and rearrange, and do none of the step's work."""
+"""Look at the hooks that are not timed: they may copy and rearrange, but do none of the step's work."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 from phasewise.bench.case import BuiltCase
 from phasewise.bench.commands import WorkerState
 from phasewise.bench.counting import ALLOCATIONS, OperatorWatch, run_as_written, watch_operators
+from phasewise.bench.functions import Batch
 from phasewise.tensors import clone, tensors_in
 
 # a hook may touch so many times the elements that it is given, and a few more where these are few
@@ -19,7 +20,7 @@ MOST_TOUCHED = 16
 FEW = 4096
 # elements of a tensor that may come from plain values, such as a position or a float that the step returned
 PLAIN = 64
-# so many calls before show what memory a program holds
+# calls before the one that counts: they show what memory a program holds on to
 EARLIER = 2
 # ATen's operators that are work: products, transforms, solvers
 PRODUCTS = re.compile(
@@ -31,11 +32,9 @@ LIBRARIES = ("aten::", "prim::", "prims::", "c10d::", "_c10d_functional::")
 # kernels of ATen, and of the libraries by which it copies, sorts and fills
 ATEN_KERNELS = re.compile(r"at::|at_cuda_detail|cub::|thrust::|Memcpy|Memset|nccl|cudaGraph", re.IGNORECASE)
 
-Batch = Mapping[str, torch.Tensor]
-
 
 class MemoryTrace(OperatorWatch):
-    """What memory each operator read and wrote; all of it is kept, so that none is given out twice."""
+    """What memory each operator read and wrote. All of it is kept alive, so that no address comes twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +79,7 @@ def find_hook_work(case: BuiltCase, batch: Batch) -> str:
         hooks["place"] = lambda raw: place(batch)
     given: dict[str, Any] = {"outputs": (), "state": (), "load": initial, "place": batch}
     for hook, run in hooks.items():
-        # right after a step: what that has put off is done by the first who asks
+        # right after a step, since what the step has put off is done by the first hook that asks
         problem = _watch(case, batch, run, given[hook])
         if not problem and hook in ("outputs", "place"):
             problem = _trace(case, batch, run, given[hook])
@@ -109,7 +108,7 @@ def _watch(case: BuiltCase, batch: Batch, run: Callable[[Any], Any], given: Any)
 
 
 def _trace(case: BuiltCase, batch: Batch, run: Callable[[Any], Any], given: Any) -> str:
-    """The same of memory that comes from nowhere: of code beside torch, or of another thread, whose operators are not seen here."""
+    """As `_watch`, of memory that no operator seen here has written: code beside torch or another thread has."""
     if case.device.type != "cpu" or case.plan.peer is not None:
         # other packages are what a peer is made of
         return ""
@@ -134,7 +133,7 @@ def _trace(case: BuiltCase, batch: Batch, run: Callable[[Any], Any], given: Any)
 
 
 def find_memory(value: Any, more_than: int = 0) -> set[int]:
-    """Where the memory begins of dense tensors in nested containers that have more elements."""
+    """Addresses of the storages of dense tensors with more than `more_than` elements, in nested containers."""
     tensors = [tensor for leaf in tree_leaves(value) for tensor in tensors_in(leaf).values()]
     return {
         tensor.untyped_storage().data_ptr()
@@ -146,7 +145,7 @@ def find_memory(value: Any, more_than: int = 0) -> set[int]:
 def _step(case: BuiltCase, batch: Batch) -> Any:
     case.restore()
     assert case.program.place is not None, "fill_defaults has run"
-    # a step may not change it, and may do so all the same
+    # a copy, in case a step changes its batch, which it may not
     raw = case.step(case.program.place(clone(batch)))
     case.synchronize()
     return raw

@@ -11,12 +11,12 @@ from typing import NoReturn
 
 
 def leave() -> NoReturn:
-    """End as an interpreter does, with its threads and its functions of `atexit`, and leave all else to the kernel: to take torch apart
-    takes half a second, and of a forked process a fifth of one, for it writes to all the pages that the server gave.
+    """End threads and run functions of `atexit`, as an interpreter does, and leave all else to the kernel: taking torch apart takes
+    half a second, or a fifth in a forked process, where it writes to all pages that the process shares with its server.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    # of a regular file that may be full
+    # it may be a file on a full disk
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     os._exit(0)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def no_gc() -> Iterator[None]:
-    """Where many objects are made and none is garbage, to look for some takes as long as to make them: modules, traces."""
+    """For imports and traces: many objects are made and none is garbage, and to look for some would take as long again."""
     before = gc.isenabled()
     gc.disable()
     try:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-
-def _nothing() -> None:
-    return None
+from phasewise.bench.stepper import do_nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +16,8 @@ class Ranks:
     """How many processes step together, and how they wait for each other."""
 
     count: int = 1
-    barrier: Callable[[], None] = _nothing
-    leave: Callable[[], None] = _nothing
+    barrier: Callable[[], None] = do_nothing
+    leave: Callable[[], None] = do_nothing
 
 
 def join_ranks(device: torch.device) -> Ranks:

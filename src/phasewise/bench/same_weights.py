@@ -1,4 +1,4 @@
-"""The float64 reference has the weights of the baseline: the same seed draws other numbers in float64, so what modules hold is taken over."""
+"""Give the float64 reference the weights of the baseline: the same seed draws other numbers in float64, so what modules hold is copied."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ T = TypeVar("T")
 def build_alike(build: Callable[[], T], wide: Callable[[], T], close: Callable[[T], None]) -> T:
     """What `wide` builds, with the weights that `build` draws from the same state of torch's generator.
 
-    Both build the same modules in the same order. Weights that are the same but for rounding are left as they are, and so are all if the
-    two differ in what they hold.
+    Both are to build the same modules in the same order; where they don't, nothing is copied. Weights that differ only by rounding are left
+    as they are.
     """
     before = torch.get_rng_state()
     with note_modules() as into:
@@ -68,7 +68,7 @@ def copy_weights(into: Sequence[torch.nn.Module], out_of: Sequence[torch.nn.Modu
     with torch.no_grad():
         for targets, sources in pairs:
             for name, target in targets.items():
-                # one that was given and not drawn keeps the digits that float32 has no room for
+                # a weight that was given, not drawn, keeps the digits that float32 has no room for
                 if not torch.equal(target.to(sources[name].dtype), sources[name]):
                     target.copy_(sources[name])
 

@@ -1,10 +1,10 @@
-"""What a worker times: a case of a variant, or a function of its own, behind one face."""
+"""What a worker times: a case of a variant, or a function by itself, behind one interface."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import torch
 
-from phasewise.bench.case import BuiltCase, build_case, torch_device
-from phasewise.bench.functions import Batch
+from phasewise.bench.case import BuiltCase, Given, build_case, torch_device
 from phasewise.bench.import_function import import_function
 from phasewise.model.workload import Shape
 from phasewise.records.plan import VariantPlan
@@ -25,7 +24,7 @@ CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def do_nothing() -> None:
-    """What a bench does where there is nothing to restore, to wait for, or to close."""
+    """What is done where there is nothing to restore, to wait for, or to close."""
 
 
 def _keep(entry: int, batch: Mapping[str, torch.Tensor]) -> None:
@@ -67,7 +66,7 @@ def bench_case(
     case: str,
     root: str,
     shape: dict[str, Any] | None,
-    given: tuple[Batch, Sequence[Batch]] | None = None,
+    given: Given | None = None,
 ) -> Bench:
     """The bench of a variant in one case: placing is part of the step unless its inputs are resident; `given` as for `build_case`."""
     wanted = None if shape is None else Shape(**shape)

@@ -1,4 +1,4 @@
-"""What a program may not leave behind in torch: through it, its code would see and answer what the bench does with batches and results.
+"""Modes and replaced functions that a program may not leave behind in torch: they would see, and answer, what the bench does with results.
 
 Functions are taken when this module is imported, before any user code.
 """
@@ -37,7 +37,7 @@ AS_FOUND = _read_torch()
 
 
 def find_tampering() -> str:
-    """A clause on a mode that was left on, but for the one of `torch.set_default_device`, or on a function that was replaced; "" if neither."""
+    """A clause on a mode that was left on, other than that of `torch.set_default_device`, or on a function that was replaced; "" if neither."""
     modes = [*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]
     left = next((type(mode).__name__ for mode in modes if not isinstance(mode, DeviceContext)), "")
     if left:

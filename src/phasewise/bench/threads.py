@@ -12,10 +12,10 @@ from phasewise.environment import count_host_threads
 
 @contextlib.contextmanager
 def share_cores(concurrent_builds: int) -> Iterator[None]:
-    """Run torch's operators on our part of the cores, with `concurrent_builds` other processes on the same ones; on all of them again after.
+    """Run torch's operators on our part of the cores while `concurrent_builds` other processes use the same ones; afterwards on all again.
 
-    A thread that waits for the others of its operator spins, and where each process has as many as there are cores, it keeps those
-    others from running: five builds at once took 7.7 s on the 16 cores of an H200 where one alone took 0.4 s.
+    A thread that waits for the others of its operator spins. Where each process has a thread for every core, spinning threads keep
+    those others from running: five builds at once took 7.7 s on the 16 cores of an H200 where one alone took 0.4 s.
 
     No step belongs in here: code that torch.compile made is compiled again when this number has changed.
     """

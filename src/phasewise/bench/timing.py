@@ -123,7 +123,7 @@ def measure_energy(bench: Bench, steps: int, gpu: Gpu, barrier: Callable[[], Non
 
 
 def _time_steps(bench: Bench, first: int, steps: int) -> Block:
-    """Nothing is pending at the start, and nothing at the end. Of the results only the last is kept: memory is used as without that."""
+    """Nothing is pending at the start, and nothing at the end. Only the last result is kept: those before it take no memory."""
     step, end = bench.step, first + steps - 1
     if bench.device.type != "cuda":
         start = _now()

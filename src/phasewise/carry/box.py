@@ -31,11 +31,11 @@ from phasewise.records.errors import UserError
 USAGE = "usage: OUT=FOLDER sh run.sh SECONDS TARGET..."
 # how many pieces may lie in OUT beside the manifest
 PIECES = "PHASEWISE_PIECES"
-# between being asked to stop and being stopped
+# seconds between asking the run to stop and killing it
 GRACE_S = 20
-# for the end of an archive
+# room for the end of an archive
 END_BYTES = 1000
-# what a command ends with whose time was up, as sysexits.h has it: call it again
+# the exit status when time was up: EX_TEMPFAIL of sysexits.h, call again
 AGAIN = 75
 OUTCOMES = {0: "all made", AGAIN: "time was up, call again to go on"}
 # archive -> folders of the project, what is wanted most first
@@ -87,7 +87,7 @@ def set_up(folder: Path, told: dict[str, Any]) -> tuple[Path, dict[str, str]]:
         )
     base = Path(tempfile.gettempdir()) / "phasewise-box"
     digest = hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
-    # in a folder of that name packages are told from sources
+    # by that name Phasewise tells installed packages from sources
     site = make_once(base / told["wheels"][:16] / "site-packages", lambda part: install(folder, part))
     tree = make_once(base / f"tree-{digest[:16]}", lambda part: unpack(folder, told["archives"], part))
     path = [str(tree / "src"), str(tree / ".phasewise/src"), str(site), os.environ.get("PYTHONPATH", "")]
@@ -137,7 +137,7 @@ def run(tree: Path, environment: dict[str, str], targets: Sequence[str], until: 
     words += ["--cores", str(len(os.sched_getaffinity(0))), "--keep-going", "--rerun-incomplete", "--nolock"]
     words += ["--scheduler", "greedy", "--quiet", "rules", "--", *targets]
     child = subprocess.Popen([sys.executable, "-m", "phasewise", "run", *words], cwd=tree, env=environment)
-    # who ends this call wants what there is
+    # whoever ends this call still wants what has been made
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return child.wait(max(1.0, until - time.monotonic()))
@@ -165,9 +165,9 @@ def list_gpus() -> list[str]:
 
 
 def pack_up(tree: Path, out: Path, facts: dict[str, Any]) -> None:
-    """Archives of what is there, in pieces; what no piece is left for is said and stays.
+    """Archive what is there, in pieces. Files for which no piece is left stay on the box, and are told.
 
-    OUT is whole after each archive: a caller's own limit may end this.
+    OUT is whole after each archive, since the caller may end this at any time.
     """
     pieces = int(os.environ[PIECES]) if os.environ.get(PIECES) else None
     out.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from phasewise.model.layout import Layout
 from phasewise.records.errors import UserError
 
 HERE = Path(__file__).parent
-# what the graph makes; it comes by other ways, or is made anew there
+# what the graph makes: records come by `origins`, the rest is made anew there
 MADE = ("reports", "profiles/records", "profiles/captures", "exports")
 # what is prepared once and not in git
 PREPARED = ("data", ".phasewise/references")
@@ -33,7 +33,7 @@ STARTER = (
 SOURCES, DATA = "sources.tgz", "data.tgz"
 # all that a packed folder holds beside its manifest
 PACKED = ("*.tgz", "run.sh", "start.pyz", "lib/*", "wheels/*")
-# a time for records of which none is older than another
+# one modification time for all records, so that none seems older than another
 AGE = 1_000_000_000
 
 
@@ -175,7 +175,7 @@ def archive_records(layout: Layout, origin: Path, target: Path) -> None:
     device = run.name.partition("-")[2]
     files = [*list_files(layout.root, [run.relative_to(layout.root.resolve()).as_posix()])]
     files += [(layout.relative(one), one) for one in (layout.machine(device), layout.identity(device)) if one.is_file()]
-    # which was checked out first says nothing
+    # modification times of a checkout say nothing
     write_archive(files, target, age=AGE)
 
 

@@ -179,7 +179,7 @@ def _check_same(came: Layout, layout: Layout, workload: str, run: str) -> None:
 
 
 def _make_place(came: Layout, layout: Layout, workload: str, run: str) -> None:
-    """Remove the records of the run, and what was captured or exported for others than those that came."""
+    """Remove the run's records, and captures and exports that were made with other records than those that came."""
     for folder, record in ((layout.captures, "profile.json"), (layout.exports, "export.json")):
         for of_variant in folder(workload, run, "").glob("*"):
             old, new = (one.records(workload, run, of_variant.name) / record for one in (layout, came))

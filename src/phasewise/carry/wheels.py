@@ -21,9 +21,9 @@ from packaging.utils import canonicalize_name
 
 from phasewise.records.errors import UserError
 
-# of a C library that every Python 3.12 box has
+# minor versions of glibc 2 whose wheels are taken: a box with Python 3.12 has 2.28 or later
 GLIBC = (28, 27, 24, 17, 12, 5)
-# what a machine with a GPU has been given by others, and is of its driver
+# packages that a machine with a GPU usually has, built for its driver
 USUALLY_THERE = "torch\ntriton\nnumpy\n"
 # what the project is run with there; what keeps its records and draws its pages stays at home
 ROOTS = ("phasewise[run,graph,export,tensorboard]",)

@@ -24,7 +24,7 @@ from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.process import Process, receive_all
 
 REFEREE = "phasewise.judge.referee"
-# the reference may have to be made
+# times the limit of other processes, since the reference may have to be made
 TIMEOUTS = 4
 SEEDS = 2**31
 
@@ -38,7 +38,7 @@ class JudgeFailed(Exception):
 
 
 class Judge:
-    """Every method may raise JudgeFailed, after which it is of no more use, and those that ask an arm ProcessFailed."""
+    """Any method may raise JudgeFailed, after which the judge is of no more use; those that ask an arm may raise ProcessFailed."""
 
     def __init__(self, plan: VariantPlan, case: str, root: Path, arms: Mapping[str, int]) -> None:
         """`arms`: how many ranks each has."""
@@ -48,7 +48,7 @@ class Judge:
         self._open_files: tuple[int, ...] = (
             self._batches, self._to_read, *(file for files in self._results.values() for file in files),
         )  # fmt: skip
-        # number of each file of results among those of the process
+        # where each file of results stands in the list that the process has
         numbers = iter(range(sum(arms.values())))
         self._numbers = {arm: [next(numbers) for _ in files] for arm, files in self._results.items()}
         self.device = plan.device
@@ -62,18 +62,18 @@ class Judge:
         # why there is nothing to compare with; "" if there is
         self.skip = ""
         self.is_stateful = False
-        # steps that are known, of as many batches
+        # steps of the reference, each on a batch of its own
         self.steps = 0
         # whether it is the reference of a peer that solves another problem
         self.is_other_problem = False
-        # of a sample; None where the reference covers everything
+        # how many items a sample has; None where the reference covers everything
         self.items: int | None = None
-        # batch of the reference in each entry of the ring; None for another
+        # which batch of the reference each entry of the ring holds; None for a batch of another seed
         self.ring: list[int | None] = []
         self._slots: list[list[Slot]] = []
 
     def open(self, baseline: CaseValidation | None) -> None:
-        """Load the reference; with the baseline's own errors, None for the baseline itself."""
+        """Start the process and load the reference. `baseline` has the baseline's own errors; None for the baseline itself."""
         files = [self._batches, *(file for files in self._results.values() for file in files)]
         self._process = Process(
             environment={**self._plan.environment, **_threads(self._plan.device)},
@@ -157,7 +157,7 @@ class Judge:
     def compare_arms(
         self, arm: str, told: Sequence[Delivered], *, entry: int, other: str, expected: Delivered
     ) -> tuple[TensorError, ...]:
-        """The same of what both have delivered already."""
+        """As `check_against`, of results that both have delivered."""
         errors: list[Any] = []
         for number, mine in zip(self._numbers[arm], told, strict=True):
             if problem := mine.problem or expected.problem:
@@ -182,7 +182,7 @@ class Judge:
         return msgspec.convert(tuple(self._ask("progress", name=name)), tuple[Guard, ...])
 
     def close(self) -> None:
-        """End the process; the files go with the last that has them. Done once, however often it is asked for."""
+        """End the process and close the files; further calls do nothing."""
         if self._process is not None:
             # it holds nothing that would have to be put away
             self._process.kill()

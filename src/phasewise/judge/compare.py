@@ -26,7 +26,7 @@ NEGLIGIBLE = 1e-2
 NOISE = 64 * FLOAT32_EPSILON
 # an absolute tolerance counts up to this part of an output's largest value: with more, one that leaves out a part would pass
 MOST_ABSOLUTE = 0.1
-# which leaves alone what no author widened
+# an absolute tolerance up to that of the widest tier is no author's choice, and left alone
 USUAL_ABSOLUTE = max(tier.atol for tier in DEFAULT_TIERS.values())
 
 
@@ -93,7 +93,7 @@ def judge(
 
 
 def cap(allowance: Allowance, reference: torch.Tensor) -> Allowance:
-    """The allowance with an `atol` that an output of these values can miss; one that is zero everywhere has no scale."""
+    """The allowance with `atol` cut to what an output of this size can exceed; a reference of zeros has no size, and cuts nothing."""
     if category(reference) not in ("float", "complex") or allowance.atol <= USUAL_ABSOLUTE:
         return allowance
     largest = _finite_max(reference.detach().abs())

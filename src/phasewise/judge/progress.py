@@ -14,7 +14,7 @@ from phasewise.tensors import category, same_bits
 
 # half a step is missing where the state went this part of one step too short or too far
 HALF_A_STEP = 0.5
-# in so many elements rounding averages out; of fewer more is allowed, as the mean of fewer strays
+# rounding averages out over so many elements; fewer may stray further
 MANY = 16
 
 
@@ -40,7 +40,7 @@ def fresh_inputs(seen: Trajectory, reference: Trajectory, allowance: Allowance) 
 
 
 def state_moves(seen: Trajectory, reference: Trajectory) -> Guard:
-    """The state goes as far along the reference's way as the reference, to within half a step; a few numbers to within more."""
+    """The state goes as far as the reference's along its way, to within half a step, or more for tensors of fewer than MANY elements."""
     name = "state-moves"
     if seen.state is None:
         return guard(name, "")

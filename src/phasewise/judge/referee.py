@@ -120,7 +120,7 @@ def compare(
 def compare_with_kept(
     referee: Referee, arm: int, slots: list[Slot], entry: int, step: int, allowance: dict[str, Any], name: str
 ) -> list[dict[str, Any]]:
-    """The same against the results that were kept under `name`, at twice the tier."""
+    """As `compare`, against the results that were kept under `name`, at twice the tier."""
     allowed = msgspec.convert(allowance, Allowance)
     found = read_tensors(referee.results[arm], slots)
     return _compare_two(referee, found, referee.kept[name, step], entry, step, _add(allowed, allowed), name)
@@ -129,7 +129,7 @@ def compare_with_kept(
 def compare_with_arm(
     referee: Referee, arm: int, slots: list[Slot], entry: int, allowance: dict[str, Any], other: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """The same against what another arm, {arm, slots, allowance, name}, gave for the same batch, at the sum of both tiers."""
+    """As `compare`, against what another arm, {arm, slots, allowance, name}, gave for the same batch, at the sum of both tiers."""
     allowed = _add(msgspec.convert(allowance, Allowance), msgspec.convert(other["allowance"], Allowance))
     found = read_tensors(referee.results[arm], slots)
     theirs = read_tensors(referee.results[other["arm"]], other["slots"])
@@ -172,7 +172,7 @@ def follow_progress(referee: Referee, name: str) -> list[dict[str, Any]]:
 
 
 def _audit(referee: Referee, found: Named, entry: int) -> Named:
-    """What the reference's outputs hold, from what a program gave: the same, or what the workload's own `audit` makes of it."""
+    """What is compared with the reference's outputs: what a program gave, or what the workload's `audit` makes of it."""
     if referee.functions.audit is None:
         return found
     outputs, state = _split(found)
@@ -207,7 +207,7 @@ def main(read_fd: int, write_fd: int, *files: int) -> None:
     message = channel.receive()
     if message is None or message.pop("command") == "close":
         return
-    # comparisons are large and few
+    # a reference may differentiate, comparisons don't
     torch.set_grad_enabled(False)
     with torch.enable_grad():
         referee, told = open_referee(files, **message)

@@ -28,10 +28,11 @@ from phasewise.records.errors import PlanError
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.tensors import category, clone, count_bytes
 
-# of a program with state so many steps at least: of three, one that leaves out the second can go five sixths of the way by chance
+# fewest steps of a program with state: of three, one that leaves out the second can go five sixths of the way by chance, which half a step's
+# slack allows
 LEAST_STEPS = 4
 SEEDS = 2**31
-# rises when the core makes a reference otherwise: of sources, a cached one knows only the workload's
+# to be raised when the core makes a reference otherwise: a cached one is checked against the workload's sources only
 MAKING = 2
 # digits of a key
 DIGITS = 24
@@ -43,7 +44,7 @@ class Reference:
 
     # of the batches that were followed, in their order; drawn when the reference was made
     seeds: tuple[int, ...]
-    # of all of them, one after the other: of a program with state from the state that it was built with
+    # over all of them, one after the other, from the state that the program was built with
     trajectory: Trajectory
     # the items that it covers, 1-D int64; None for all
     items: torch.Tensor | None
@@ -61,7 +62,7 @@ def load_reference(
     A peer that solves another problem has `<name>_reference` beside its function, (inputs, case, shape) in float64, or none.
 
     Raises:
-        PlanError: it is not in float64, or not a number everywhere.
+        PlanError: it is not in float64, or has an output that is nowhere a number.
     """
     peer = find_peer(plan, functions)
     build: Callable[[tuple[Batch, ...], torch.Tensor | None], BuiltCase]
@@ -115,7 +116,7 @@ def make_reference(
 
 
 def check_reference(outputs: Named, case: str) -> None:
-    """Raise PlanError unless it is in float64, and somewhere a number."""
+    """Raise PlanError unless each output of floats is in float64, and a number somewhere."""
     for name, tensor in outputs.items():
         if category(tensor) not in ("float", "complex"):
             continue
@@ -140,7 +141,7 @@ def is_other_problem(plan: VariantPlan, functions: Functions) -> bool:
 
 
 def make_key(plan: VariantPlan, planned: PlannedCase, peer: str, inputs: Batch) -> str:
-    """By the bytes of the actual inputs and all that the result depends on but its sources, which are compared one by one."""
+    """Digest of the inputs' bytes and of all else that the result depends on but its sources, which are compared one by one."""
     digest = hashlib.sha256()
     for part in (
         MAKING, plan.source, planned.case, sorted(planned.shape.items()), planned.steps, planned.sample_items, plan.seed, peer, plan.lock,

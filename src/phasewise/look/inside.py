@@ -24,7 +24,7 @@ def look_inside(asked: Request) -> Seen:
     window = Window(asked.warmup, asked.steps, Path(asked.folder) / TRACE)
     steps = Steps(asked.step, window)
     steps.install()
-    # we are why there are hooks
+    # the hooks that it warns of are ours
     warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are global hooks")
     function = "" if asked.step in (AUTO, OPTIMIZER, CALL) else asked.step
     failure: Failure | None = None

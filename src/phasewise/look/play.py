@@ -31,7 +31,7 @@ READ = "phasewise.look.read"
 
 
 class ScriptFailed(Exception):
-    """The script came to grief before its steps were seen."""
+    """The script failed before its steps were seen."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)

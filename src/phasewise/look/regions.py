@@ -60,7 +60,7 @@ class Regions:
 
     @property
     def _open(self) -> list[AbstractContextManager[Any] | None]:
-        """Of this thread's calls that have not returned: the region, None where none is recorded."""
+        """A region for each call of this thread that has not returned; None where none is recorded."""
         if not hasattr(self._threads, "open"):
             self._threads.open = []
         found: list[AbstractContextManager[Any] | None] = self._threads.open
@@ -89,6 +89,6 @@ def name_modules(outermost: torch.nn.Module) -> dict[int, str]:
 
 
 def name_class(module: torch.nn.Module) -> str:
-    """Of what a wrapper holds, where it is one."""
+    """Name of its class; of a wrapper, the class that it holds."""
     inner = next((module._modules[name] for name in WRAPPERS if module._modules.get(name) is not None), None)
     return type(module if inner is None else inner).__name__

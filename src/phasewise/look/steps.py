@@ -24,8 +24,8 @@ FUNCTION = "function"
 class Steps:
     """Tells the window when a step ends.
 
-    Training has optimizer steps, of which those of the first optimizer count; calls count where no optimizer exists, and until one steps
-    if that comes before they are warm. A step by calls goes from the beginning of one to that of the next.
+    Steps of the first optimizer count. Calls count where no optimizer exists; if one steps before they are warm, its steps count instead.
+    A step by calls goes from the beginning of one to that of the next.
     """
 
     def __init__(self, asked: str, window: Window) -> None:
@@ -50,7 +50,7 @@ class Steps:
         self._window.end_step()
 
     def name_closure(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
-        """What the step is handed to call has a region of its own in the trace."""
+        """Give the closure that the step is called with a region of its own in the trace."""
         if not self._window.is_tracing:
             return None
         owner, *others = args

@@ -19,7 +19,7 @@ WARMUP_STEPS, WARMUP_S, LEAST_STEPS = 10, 5.0, 3
 
 
 class Enough(BaseException):
-    """All that was to be seen has been; nothing that a script catches by habit."""
+    """All that was to be seen has been seen; a BaseException, since scripts catch others by habit."""
 
 
 class Window:
@@ -31,7 +31,7 @@ class Window:
         self._trace = trace
         self._profiler: torch_profile | None = None
         self._before = Compiler()
-        # moments at which steps ended; of the first that was timed, its place
+        # moments at which steps ended; and how many of them were warm-up
         self._ends: list[float] = []
         self._first = 0
         self.step_s = 0.0

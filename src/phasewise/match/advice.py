@@ -49,5 +49,5 @@ def _advise_speed(found: Judgement) -> str:
         return "stop here: little is left to gain"
     if found.candidate_s < SHORT_S:
         return "a call this short is mostly its start: do more work a call, or capture calls together"
-    what = "its products" if found.best.bound == "compute" else "moving its bytes"
+    what = {"compute": "its products", "launch": "one launch"}.get(found.best.bound, "moving its bytes")
     return f"{what} alone would take {share:.0%} of its time: profile what the rest is"

@@ -31,7 +31,7 @@ class Summary(Record, frozen=True, kw_only=True):
     noise_limit: float | None
     # largest error in units of what is allowed, as a power of ten
     off_by: float | None
-    # of the best possible time in the candidate's, of two digits
+    # best possible time over the candidate's, of two digits
     share: float | None
     # where the candidate's own file raised an error
     place: str

@@ -25,7 +25,7 @@ from phasewise.workers.isolated import Isolated, run_isolated
 from phasewise.workers.oom import count_free_bytes
 
 PROBE = "phasewise.match.probe"
-# of the reference, the first that the base can do; "" is that of its inputs
+# dtypes of the reference, of which the first that the base can do is taken; "" is that of its inputs
 DTYPES = ("float64", "float32", "")
 
 
@@ -38,7 +38,7 @@ def ask_base(side: Side, overrides: Mapping[str, Scalar], start: Path, device: s
         request = BaseRequest(
             side=side, overrides=dict(overrides), start=str(start), device=device, dtypes=DTYPES[first:]
         )
-        # where it takes too much, it is refused before others are ended for it
+        # a base that takes too much is to fail by itself, before the kernel ends other processes for it
         cap = count_free_bytes() if device == "cpu" else None
         found = _ask("probe_base", msgspec.to_builtins(request), memory_bytes=cap)
         if not isinstance(found, Failure):
@@ -50,7 +50,7 @@ def ask_base(side: Side, overrides: Mapping[str, Scalar], start: Path, device: s
 
 
 class CandidateProcess:
-    """The candidate in a process of its own. What its module takes to import, such as a compiler, it takes while others work."""
+    """The candidate in a process of its own. Its module, which may run a compiler, is imported while others work."""
 
     def __init__(self, side: Side, enclosure: Enclosure | None) -> None:
         self._side = side

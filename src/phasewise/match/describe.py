@@ -14,6 +14,8 @@ SENTENCES = {
     Status.INVALID: "the candidate is refused",
     Status.FAILED: "the candidate could not be run",
 }
+# what bounds the best possible time
+BOUNDS = {"memory": "memory traffic", "cache": "traffic in the cache", "compute": "products", "launch": "one launch"}
 
 
 def describe_match(found: Match) -> str:
@@ -94,14 +96,17 @@ def describe_best(found: Judgement) -> str:
     if found.share is None or found.best is None:
         return ""
     best = found.best
-    rate = {"memory": "of memory traffic", "cache": "of traffic in the cache", "compute": "of products"}[best.bound]
     return (
-        f"{found.share:.2g} of the best possible time, {format_seconds(best.seconds)} {rate} at this machine's measured rates "
+        f"{found.share:.2g} of the best possible time, {format_seconds(best.seconds)} of {BOUNDS[best.bound]} at this machine's measured rates "
         f"({best.flops:.3g} operations, {best.bytes:.3g} bytes)"
     )
 
 
+def name_shape(found: Judgement) -> str:
+    """Its sizes, as they were asked for."""
+    return ", ".join(f"{name}={value}" for name, value in found.shape.items()) or "the module's own shape"
+
+
 def _describe_other(found: Judgement) -> str:
-    shape = ", ".join(f"{name}={value}" for name, value in found.shape.items())
     why = describe_speed(found) or found.detail
-    return f"  {shape}: {found.status}{', ' + why if why else ''}"
+    return f"  {name_shape(found)}: {found.status}{', ' + why if why else ''}"

@@ -33,9 +33,9 @@ class FlopWatch(TorchDispatchMode):
 
 @contextlib.contextmanager
 def watch_flops() -> Iterator[FlopWatch]:
-    """Count what runs meanwhile as it was written: nothing is seen within a compiled program, nor within torch's fused layer of an encoder.
+    """Count what runs meanwhile, as it was written: inside compiled programs and torch's fused encoder layer nothing would be seen.
 
-    What that layer leaves out of batches with padding is counted.
+    What the fused layer would leave out of padded batches is counted.
     """
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)

@@ -58,7 +58,7 @@ def build(switches: Switches, inputs: Tensors, case: str, shape: Shape, device: 
 
 
 def reference(inputs: Tensors, case: str, shape: Shape, items: torch.Tensor | None = None) -> Program:
-    """The base in the shape's `dtype`, where the shape says, with its results in float64."""
+    """The base in the `dtype` and on the device that the shape names, with its results in float64."""
     device = torch.device(shape.where)
     call, _ = load_callable(read_side(shape.base), Path(shape.start), evaluates=shape.evaluates)
     return make_reference(call, device, find_dtype(shape.dtype))

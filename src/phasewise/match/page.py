@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phasewise.match.describe import SENTENCES, describe_best, describe_result, describe_speed, name_outcome
+from phasewise.match.describe import SENTENCES, describe_best, describe_result, describe_speed, name_outcome, name_shape
 from phasewise.records.judgement import Judgement, Match
 from phasewise.records.validate import Outcome
 from phasewise.records.verdict import Status
@@ -56,11 +56,6 @@ def render_match(found: Match) -> str:
         sections=tuple(sections),
     )
     return render_html(page, {})
-
-
-def name_shape(found: Judgement) -> str:
-    """Its sizes, as they were asked for."""
-    return ", ".join(f"{name}={value}" for name, value in found.shape.items()) or "the module's own shape"
 
 
 def _tell(found: Judgement) -> Iterable[Block]:

@@ -75,7 +75,7 @@ def choose_allowance(tier: str, setting: Setting) -> Allowance:
 
 
 def widen(allowance: Allowance, times: float) -> Allowance:
-    """So many times the tolerances; of the relative one no more than any may have."""
+    """`times` the tolerances; the relative one up to what any may have."""
     rtol = min(times * allowance.rtol, MOST_RELATIVE)
     return msgspec.structs.replace(allowance, rtol=rtol, atol=times * allowance.atol)
 
@@ -103,11 +103,6 @@ def plan_side(role: str, side: Side, setting: Setting, allowance: Allowance, eff
     )  # fmt: skip
 
 
-def widen_plan(plan: VariantPlan, times: float) -> VariantPlan:
-    """The plan with so many times its tolerances."""
-    return msgspec.structs.replace(plan, allowance=widen(plan.allowance, times))
-
-
 def name_paths() -> dict[str, str]:
-    """Its processes import what this one can."""
+    """An environment in which a process imports what this one can."""
     return {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}

@@ -17,7 +17,7 @@ from phasewise.judge.case import Judge, JudgeFailed
 from phasewise.match.advice import find_next_step
 from phasewise.match.ask import CandidateProcess, ask_base, find_best
 from phasewise.match.known import Base
-from phasewise.match.plan import ARMS, BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_side, widen_plan
+from phasewise.match.plan import ARMS, BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_side, widen
 from phasewise.match.revisions import check_out
 from phasewise.match.side import Side, parse_side, read_source
 from phasewise.match.verdict import find_worst, judge_times, refuse_at_gate
@@ -166,7 +166,7 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
     told: dict[str, Any] = {"shape": dict(overrides)}
     given = table.root / GIVEN
     start = given / f"{len(list(given.iterdir()))}.pt"
-    # it has ended before anything is timed
+    # the candidate's own process ends before anything is timed
     with closing(CandidateProcess(table.sides[CANDIDATE], table.enclosures.get(CANDIDATE))) as process:
         table.progress("the base is called once")
         base = ask_base(table.sides[BASE], overrides, start, table.device)
@@ -223,7 +223,7 @@ def tell_crash(failure: Failure, told: Mapping[str, Any]) -> Judgement:
 
 
 def judge_base(plan: VariantPlan, table: Table) -> tuple[VariantPlan, CaseValidation, float]:
-    """The base's plan, its own gate, passed or out of memory, and how many times the tolerances of the plan were widened for the base to pass it.
+    """The base's plan, its own gate (passed, or out of memory), and how many times the plan's tolerances were widened for it to pass.
 
     :raises UserError: it does not pass
     """
@@ -231,7 +231,7 @@ def judge_base(plan: VariantPlan, table: Table) -> tuple[VariantPlan, CaseValida
     own, widened = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE)), 1.0
     times = _find_widening(own)
     if times is not None:
-        plan, widened = widen_plan(plan, times), times
+        plan, widened = msgspec.structs.replace(plan, allowance=widen(plan.allowance, times)), times
         table.progress(f"the base is off by more than the tier allows: {times:.3g} times as much is allowed")
         own = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE))
     lacks_memory = own.failure is not None and own.failure.reason is Reason.OUT_OF_MEMORY
@@ -269,7 +269,7 @@ def time_sides(
             if table.device == "cpu":
                 # nothing else may keep the cores busy
                 finding.result()
-            # beside a GPU the imports of all sets find cores, and later ones would be waited for
+            # beside a GPU there are cores for the imports of all sets
             sets = 1 if table.device == "cpu" else min(AHEAD, table.effort.sets)
             for arm in ARMS:
                 processes.start_waiting(arm, range(sets))

@@ -22,7 +22,7 @@ SOURCES = ("", "src")
 def check_out(side: Side, folder: Path) -> Iterator[Side]:
     """The side as it stood at its revision, below `folder`, which must not exist; as it is, where no revision is named.
 
-    What the process finds in the repository by its path is found in the worktree instead.
+    Imports that would be found in the repository are found in the worktree instead.
 
     :raises UserError: it lies in no repository, or there is no such revision, or no such file in it
     """

@@ -13,7 +13,7 @@ from phasewise.tensors import find_problem, read_plainly
 
 # the arguments with their tensors left out, as bytes of JSON beside these
 PLAIN = "plain values"
-# of an object in that JSON that stands for a tensor, and for a tuple
+# keys of objects in that JSON that stand for a tensor and for a tuple
 TENSOR, TUPLE = "tensor", "tuple"
 
 Tensors = dict[str, torch.Tensor]

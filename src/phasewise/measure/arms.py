@@ -30,7 +30,7 @@ Gates = Mapping[str, Validation]
 
 
 def keep_current(gates: Gates, plans: Plans) -> Gates:
-    """The gates that speak of the plan as it is: one that was made from another speaks of nothing."""
+    """The gates that were made from the present plans."""
     return {name: gate for name, gate in gates.items() if name not in plans or gate.plan in ("", digest(plans[name]))}
 
 

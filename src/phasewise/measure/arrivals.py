@@ -1,6 +1,6 @@
-"""From when new contents are handed to a process until its results are handed back, by our own clock.
+"""How long an arm takes from the arrival of new contents to the delivery of its results, by our own clock.
 
-Operators tell nothing of code beside torch, nor of work that a process does before and after the steps that it is asked to time.
+Counted operators miss code beside torch, and no worker's clock sees work that is done before and after the timed steps.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from phasewise.measure.sampling import Sampling
 from phasewise.records.measure import Arrival
 from phasewise.workers.arm import Delivered
 
-# where steps are short, so many that they take the parent about so long
+# short steps are repeated until a pass takes the parent about this long
 PASS_S = 1e-3
-# the fastest of so many tells
+# passes of each arm; the fastest counts
 TIMES = 16
 
 
 def time_arrivals(sampling: Sampling) -> None:
-    """On a CPU, the variant and its parent on the same new contents. Raises ProcessFailed."""
+    """Time the variant and its parent on the same new contents; on a CPU only. Raises ProcessFailed."""
     judge = find_judge(sampling)
     if judge is None or judge.device != "cpu" or judge.is_other_problem or is_stateful(sampling, judge, VARIANT):
         return
     if not sampling.drivers.keys() >= {PARENT, VARIANT} or (warmed := sampling.logs[PARENT].warmed) is None:
         return
     if any(sampling.logs[arm].entrant.ranks > 1 for arm in (PARENT, VARIANT)):
-        # ranks that have waited wake up one after the other, and to meet takes them longer than a short pass
+        # ranks wake up one after the other, and wait for each other longer than a short pass takes
         return
     steps = min(judge.steps, math.ceil(PASS_S / warmed.step_s))
     # two arms, and contents that are made once and taken in by both
@@ -57,7 +57,7 @@ def time_arrivals(sampling: Sampling) -> None:
                 Arrival(arm=arm, process_set=sampling.process_set, steps=steps, whole_s=whole_s, handing_s=handing[arm])
             )
         if number in judged:
-            # what was handed back in that time has to be there
+            # what was delivered in that time has to be right
             errors = judge.compare_arms(VARIANT, told[VARIANT], entry=steps - 1, other=PARENT, expected=told[PARENT][0])
             if not note(sampling, VARIANT, errors, is_known=False):
                 return
@@ -66,7 +66,7 @@ def time_arrivals(sampling: Sampling) -> None:
 def _hand_over(
     sampling: Sampling, judge: Judge, arm: str, entries: int, *, steps_between: int
 ) -> tuple[float, list[Delivered]]:
-    """Seconds to give an arm the contents that the ring has now, have it make so many steps, and take what the last one gave."""
+    """Seconds in which an arm takes in the ring's contents, makes `steps_between` steps and delivers; and what it delivered."""
     driver, now = sampling.drivers[arm], sampling.tools.now
     start = now()
     judge.rewrite([driver], range(entries))

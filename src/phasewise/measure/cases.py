@@ -29,9 +29,9 @@ from phasewise.stats import StopRules, count_sure_sets
 from phasewise.workers.failure import TRIES
 from phasewise.workers.scratch import make_scratch
 
-# of the memory of a GPU: what is open at once takes no more
+# part of a GPU's memory that all processes which are open at once may take
 AT_ONCE = 0.5
-# processes that import before anything is timed
+# processes a core that import before anything is timed
 AHEAD_A_CORE = 2
 
 
@@ -39,7 +39,7 @@ AHEAD_A_CORE = 2
 class Wanted:
     """One comparison to be made."""
 
-    # what it is called where its order of rounds is drawn: the same plan gives the same order
+    # part of the seed of its order of rounds: the same plan gives the same order
     name: str
     # the variant that the judge's reference is for
     plan: VariantPlan
@@ -52,11 +52,11 @@ class Wanted:
 
 
 def measure_cases(
-    wanted: Sequence[Wanted], plans: Plans, gates: Gates, *, root: Path, progress: Progress, gpu_memory_bytes: int = 0
+    wanted: Sequence[Wanted], plans: Plans, gates: Gates, *, root: Path, progress: Progress, gpu_memory_bytes: int
 ) -> dict[str, CaseMeasurement]:
-    """Each comparison by its case; `plans` and `gates` are those of the arms and of the baseline.
+    """Measure each comparison; results by case. `plans` and `gates` are those of the arms and of the baseline.
 
-    Where `gpu_memory_bytes` hold them, the processes of all sets of a comparison build at once.
+    The processes of all sets of a comparison build at once if they fit into `gpu_memory_bytes`.
     """
     with make_scratch("caches") as caches, ExitStack() as stack:
 
@@ -119,7 +119,7 @@ def measure_cases(
 
 
 def fit_at_once(wanted: Wanted, gates: Gates, gpu_memory_bytes: int) -> bool:
-    """Whether the processes of all sets fit on the GPU together, each as large as its gate was; no where that is not known."""
+    """Whether the processes of all sets fit on the GPU together, each taking its gate's peak; False if a peak is unknown."""
     peaks = []
     for arm in wanted.arms:
         gate = find_case(gates.get(arm.plan.variant), wanted.case.case)
@@ -130,22 +130,21 @@ def fit_at_once(wanted: Wanted, gates: Gates, gpu_memory_bytes: int) -> bool:
 
 
 def forget_files(case: CaseMeasurement) -> CaseMeasurement:
-    """Without the names of the files that its arms loaded, which stand with their hashes beside the cases."""
+    """Without the names of the files that its arms loaded: they stand beside the cases, with their hashes."""
     return msgspec.structs.replace(case, arms=tuple(msgspec.structs.replace(arm, loaded=()) for arm in case.arms))
 
 
 def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, *, caches: Path) -> Entrant:
-    """How to start one arm on the judge's batches; its worker obeys the time limit of what is measured.
+    """How to start one arm on the judge's batches, under the time limit of the comparison's budget.
 
-    What is told of compiles once into the empty folder `caches`, as on a user's first run; after that all compile
-    caches are shared and warm.
+    The first process of an arm whose start goes on record compiles into the empty folder `caches`, as on a user's first
+    run; all others share warm caches.
     """
     plan = msgspec.structs.replace(chosen.plan, budget=wanted.budget)
     planned = plan.case(wanted.case.case)
     launch = judge.launch(chosen.arm, plan)
     first = replace(launch, environment={**launch.environment, **empty_caches(caches)})
-    # one that is refused in its only set gets a second
-    sets = range(max(2, wanted.stop.most_sets))
+    sets = range(wanted.stop.most_sets)
     return Entrant(
         arm=chosen.arm,
         variant=plan.variant,
@@ -166,7 +165,7 @@ def empty_caches(folder: Path) -> dict[str, str]:
 
 
 def _count_first_sets(wanted: Wanted, *, is_ahead: bool) -> int:
-    """Sets whose processes import before anything is timed: where all build at once all, else those that are sure to come."""
+    """Sets whose processes import before anything is timed: those that build at once, or else those that are sure to come."""
     return wanted.stop.least_sets if is_ahead else count_sure_sets(wanted.stop, begun=0, nearest=math.inf)
 
 

@@ -104,7 +104,8 @@ def compare(
     one that differs gets no ratio. None compares nothing. `progress` goes to standard error unless told otherwise.
 
     Raises:
-        UserError: it is called by one of its own workers, which import the file that calls it; fewer than two functions, one that another process can't import, or one that does not exist.
+        UserError: unknown tier; fewer than two functions, or one that does not exist or that another process can't import; or the call
+            comes from one of its own workers, which import the file that calls it.
     """
     refuse_in_worker("compare()")
     if tier is not None and tier not in DEFAULT_TIERS:

@@ -35,6 +35,8 @@ BUDGETS = {
 PLANTED_ON_GPU = 0.02
 # elsewhere: this many times the floor, since an effect of the size of the floor is found every second time only
 FLOORS = 3.0
+# of all comparisons
+SECONDS = 360.0
 # says whether only root may read hardware counters
 DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
 
@@ -66,13 +68,11 @@ def examine(
     *,
     repeats: int = 5,
     planted: float | None = None,
-    seconds: float = 360.0,
-    progress: Progress | None = None,
 ) -> Doctor:
     """Compare a standard program with itself `repeats` times, then with a slower copy of itself as often.
 
     Comparisons draw their process pairs anew from a pool; the slower copy does `planted` more work, by default 2 % on a GPU
-    and three floors on a CPU. Fewer are made where `seconds` do not suffice. An alarm is an A/A comparison that the
+    and three floors on a CPU. Fewer are made where SECONDS do not suffice. An alarm is an A/A comparison that the
     harness would call faster or slower, with the floor of all the others.
 
     Raises:
@@ -94,9 +94,9 @@ def examine(
             machine,
             repeats=repeats,
             planted=planted,
-            seconds=seconds,
+            seconds=SECONDS,
             watch=watch_machine(machine.device),
-            progress=progress or to_stderr(),
+            progress=to_stderr(),
         )
     except ProcessFailed as died:
         raise UserError(f"doctor: the standard program does not run here: {died.failure.message}") from died

@@ -9,9 +9,9 @@ import msgspec
 
 from phasewise.records.measure import Round, Sample
 
-# of the median of the same arm; an arm that draws much power runs at a lower clock by itself, so arms are not mixed
+# a clock below this part of the arm's own median has fallen; arms are not mixed, since one that draws much power runs at a lower clock by itself
 CLOCK_SHARE = 0.92
-# a bit's state is a change if it is rarer than this among the blocks of the arm: a power cap that comes and goes is its habit
+# a throttle bit has changed if its state is rarer than this among the arm's blocks; with a power cap that comes and goes, neither state is rare
 RARE_SHARE = 0.2
 BITS = 64
 

@@ -16,7 +16,7 @@ class Entrant:
 
     arm: str
     variant: str
-    # its process in each set; the last is that of all sets after it
+    # how its process starts in each set; the last is for all sets after it, too
     launches: Sequence[Launch] = ()
     # the process of the first set has empty compile caches
     fresh_caches: bool = False
@@ -26,8 +26,8 @@ class Entrant:
     cold: bool = False
     # one block a set, and a minute in all, where a step takes long
     once_if_slow: bool = False
-    # percentiles of single steps, placing
+    # single steps and placing are timed
     singles: bool = False
     energy: bool = False
-    # where its processes were warmed up before
+    # how its processes were warmed up before; None where that is still to be done
     warmed: Warmed | None = None

@@ -36,9 +36,9 @@ class ArmLog:
     files: set[str] = field(default_factory=set)
     # of the newest process
     warmed: Warmed | None = None
-    # that it has stepped, timed or not
+    # seconds of all its steps, timed or not
     stepping_s: float = 0.0
-    # so long that it takes no further part
+    # it stepped for so long that it takes no further part
     is_spent: bool = False
 
     @property

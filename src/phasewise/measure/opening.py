@@ -18,11 +18,11 @@ from phasewise.workers.warmup import warm_up
 def open_set(sampling: Sampling, sure_sets: int) -> None:
     """Start a fresh process for each arm, build them, and warm up one after the other.
 
-    With it those of the others of `sure_sets` sets import. Where all fit on the device, they build beside those of the first,
-    too: to build takes longer than to time.
+    Processes of later sets import meanwhile, up to `sure_sets` sets in all. If all sets fit on the device, those of later
+    sets also build beside the first: building takes longer than timing.
 
     Raises:
-        DoNotFit: one that comes after others runs out of memory; all are closed.
+        DoNotFit: one runs out of memory beside others; all are closed.
     """
     began = sampling.tools.now()
     sampling.process_set += 1
@@ -38,7 +38,7 @@ def open_set(sampling: Sampling, sure_sets: int) -> None:
         prepare_arms(sampling, group, with_others=others, ahead=sampling.ahead and not _is_recorded(sampling, group))
         built += group
     if sampling.ahead and not is_slow(sampling):
-        # where nothing was built beside them
+        # those that wait are not built yet where a build that goes on record had to be alone
         sampling.processes.open_waiting(_find_ring(sampling))
     sampling.processes.wait()
     sampling.opening_s = max(sampling.opening_s, sampling.tools.now() - began)
@@ -48,7 +48,7 @@ def open_set(sampling: Sampling, sure_sets: int) -> None:
 
 
 def _group(sampling: Sampling, arms: Sequence[str]) -> list[list[str]]:
-    """Who builds beside whom: one whose build is on record last, alone."""
+    """Arms that build side by side; each whose build goes on record builds alone, after the others."""
     last = [arm for arm in arms if _is_recorded(sampling, [arm])]
     at_once = [arm for arm in arms if arm not in last]
     return [group for group in (at_once, *([arm] for arm in last)) if group]
@@ -88,7 +88,7 @@ def prepare_arms(sampling: Sampling, arms: Sequence[str], *, with_others: bool, 
 
 
 def is_slow(sampling: Sampling) -> bool:
-    """Whether an arm is so slow that the amount of rounds is fixed; one that takes part once a set does not hold up the others."""
+    """Whether an arm is so slow that the number of rounds is fixed; one that takes part once a set does not count."""
     return any(
         log.warmed.step_s > sampling.budget.slow_step_s
         for arm, log in sampling.logs.items()

@@ -12,17 +12,17 @@ from phasewise.measure.entrant import Entrant
 from phasewise.workers.arm import ArmProcesses, Launch, Ring
 from phasewise.workers.failure import ProcessFailed
 
-# of one arm at a time: each takes as much memory as torch does
+# processes of one arm that import at a time: each takes as much memory as torch does
 AHEAD = 3
 
 
 @dataclass
 class Processes:
-    """By arm, as they are planned. Imports take longer than rounds, so the processes of all sets that are sure to come do theirs together."""
+    """By arm. Imports take longer than rounds, so the processes of all sets that are sure to come import together."""
 
     entrants: Mapping[str, Entrant]
     start_one: Callable[[Launch], ArmProcesses] = ArmProcesses
-    # they are warm, and live on after the comparison
+    # by a pool: they are warm, and live on after the comparison
     lent: bool = False
     running: dict[str, ArmProcesses] = field(default_factory=dict)
     # of the sets to come, by number
@@ -41,24 +41,24 @@ class Processes:
         return self.built and all(self.waiting.get(arm) for arm in arms)
 
     def start(self, arm: str, number: int, sets: int) -> None:
-        """Begin the process of `arm` in set `number`, and with it those of the sets to come: of `sets` in all, so many as import at a time."""
+        """Start the process of `arm` in set `number`, and those of the sets after it: of `sets` that are left, as many as import at a time."""
         at_once = 1 if self.starts_alone(arm) else max(1, min(sets, AHEAD))
         self.start_waiting(arm, range(number, number + at_once))
         self.running[arm] = self.waiting[arm].pop(number)
 
     def start_waiting(self, arm: str, numbers: Iterable[int]) -> None:
-        """Begin the processes of `arm` in these sets, where they don't wait already."""
+        """Start the processes of `arm` in these sets, where they don't wait already."""
         waiting, launches = self.waiting.setdefault(arm, {}), self.entrants[arm].launches
         for number in numbers:
             if number not in waiting:
                 waiting[number] = self.start_one(launches[min(number, len(launches) - 1)])
 
     def starts_alone(self, arm: str) -> bool:
-        """A group holds a port, and what is lent needs no start."""
+        """Whether no process of a later set is started with it: a group holds a port, and what is lent runs already."""
         return self.lent or self.entrants[arm].ranks > 1
 
     def wait(self) -> None:
-        """Until the processes of the sets to come have imported; one that could not is started again when its set comes."""
+        """Wait until the processes of the sets to come have imported; one that fails is started again when its set comes."""
         for arm, waiting in self.waiting.items():
             self.waiting[arm] = {number: driver for number, driver in waiting.items() if _could(driver.wait)}
 
@@ -67,8 +67,8 @@ class Processes:
         """Those of the sets to come."""
         return [driver for waiting in self.waiting.values() for driver in waiting.values()]
 
-    def open_waiting(self, ring: Ring = None, *, concurrent_builds: int = 0) -> None:
-        """Build those of the sets to come, all at once and beside others; one that could not is started again when its set comes."""
+    def open_waiting(self, ring: Ring, *, concurrent_builds: int = 0) -> None:
+        """Build those of the sets to come, all at once, beside `concurrent_builds` others; one that fails is started again when its set comes."""
         self.built = True
         drivers = self.to_come
         if not drivers:
@@ -92,7 +92,7 @@ class Processes:
         self.running.clear()
 
     def _close(self, drivers: Sequence[ArmProcesses]) -> None:
-        """At the same time: to leave a device takes a while."""
+        """All at the same time, since leaving a device takes a while."""
         if drivers and not self.lent:
             with ThreadPoolExecutor(len(drivers)) as pool:
                 list(pool.map(lambda driver: driver.close(), drivers))
@@ -100,7 +100,8 @@ class Processes:
 
 @contextmanager
 def start_ahead(comparisons: Iterable[Processes], sets: int, most: int) -> Iterator[None]:
-    """Have the first comparisons start the processes of `sets` sets and import, `most` in all; end at last what was not wanted.
+    """Start the processes of `sets` sets of the first comparisons, at most `most` in all, and wait until they have imported; end at last those
+    that were not needed.
 
     The imports of one comparison then wait for none of another, and none of them runs while something is timed.
     """
@@ -109,7 +110,7 @@ def start_ahead(comparisons: Iterable[Processes], sets: int, most: int) -> Itera
     try:
         for processes in comparisons:
             arms = [arm for arm in processes.entrants if not processes.starts_alone(arm)]
-            # a part of them would only make the others wait
+            # all of a comparison or none: a part would only wait for the rest
             if started + sets * len(arms) <= most:
                 started += sets * len(arms)
                 for arm in arms:

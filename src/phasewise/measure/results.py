@@ -1,4 +1,4 @@
-"""Whether functions give the same: each is called in a process of its own, and compared with the first. Imports no torch until then."""
+"""Whether functions give the same: each is called in a process of its own, and compared with the first. Imports torch only to compare."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phasewise.workers.failure import ProcessFailed
 if TYPE_CHECKING:
     import torch
 
-# the shortest formats that a tolerance for float32 is too narrow for
+# formats for which the tolerances of float32 are too narrow
 HALVES = ("torch.float16", "torch.bfloat16")
 # two results may each be off by the tier, in opposite directions
 BOTH = 2
@@ -24,7 +24,7 @@ BOTH = 2
 def find_differences(launches: Mapping[str, Launch], tier: str) -> dict[str, str]:
     """A sentence for each function whose result differs from that of the first by more than the tier allows.
 
-    One that can't be called has no result, which is told elsewhere.
+    One that fails is left out: the measurement tells its failure.
     """
     (_, first), *others = launches.items()
     expected = _call(first)

@@ -20,16 +20,16 @@ SINGLES = (5, 200)
 PLACINGS = 10
 PARENT, VARIANT = "parent", "variant"
 ALONE_BLOCKS = 5
-# of the wanted length, under which the next blocks are lengthened
+# a block under this part of the wanted length has the next ones lengthened
 SHORT = 0.5
-# that a rare arm may step in all
+# seconds that a rare arm may step in all
 RARE_S = 60.0
 # an energy window is planned a little long, since the step time is an estimate
 WINDOW_MARGIN = 1.1
 
 
 def run_round(sampling: Sampling) -> None:
-    """One block of every arm in shuffled order, every second round in the reverse of the one before; a rare arm is in the first.
+    """One block of every arm in shuffled order, every second round in the reverse of the one before; a rare arm has one block a set.
 
     Raises:
         DoNotFit: an arm ran out of memory beside others; all are closed, and the round is lost.
@@ -47,7 +47,7 @@ def run_round(sampling: Sampling) -> None:
 
 
 def run_block(sampling: Sampling, arm: str) -> Sample | None:
-    """One block of one arm; None if it failed, which takes it out. Raises DoNotFit as `run_round` does."""
+    """One block of one arm; None if it fails, which takes it out. Raises DoNotFit as `run_round` does."""
     warmed = sampling.logs[arm].warmed
     assert warmed is not None
     first = draw_start(sampling)
@@ -80,7 +80,7 @@ def add_round(sampling: Sampling, samples: Sequence[Sample]) -> None:
 
 
 def finish_arm(sampling: Sampling, arm: str) -> None:
-    """After the rounds: what has still to be judged and peak memory in every set, single steps, placing and energy in the first."""
+    """After the rounds of a set: peak memory, and what is still to be judged; in the first set also single steps, placing and energy."""
     log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
     warmed = log.warmed
     assert warmed is not None
@@ -105,13 +105,13 @@ def finish_arm(sampling: Sampling, arm: str) -> None:
 
 
 def ask_all(sampling: Sampling) -> None:
-    """Ask every arm for the rest."""
+    """`finish_arm` for every arm."""
     for arm in list(sampling.drivers):
         finish_arm(sampling, arm)
 
 
 def end_set(sampling: Sampling) -> None:
-    """End the processes; a rare arm that one more set would take over its time is out."""
+    """End the processes; a rare arm that would step for over RARE_S with one more set takes no further part."""
     sampling.processes.close()
     for arm in sampling.taking_part:
         log = sampling.logs[arm]
@@ -127,7 +127,7 @@ def _has_block(sampling: Sampling, arm: str) -> bool:
 
 
 def end_last(sampling: Sampling) -> None:
-    """As `end_set`, and the parent takes its last blocks when no process of any other arm is left."""
+    """End all processes, the parent's last: once it is alone it takes some more blocks."""
     sampling.processes.leave(arm for arm in sampling.logs if arm != PARENT)
     if PARENT in sampling.drivers:
         _time_alone(sampling)
@@ -135,7 +135,7 @@ def end_last(sampling: Sampling) -> None:
 
 
 def _time_alone(sampling: Sampling) -> None:
-    """Some blocks of the parent, which nothing of the variant can slow any more."""
+    """Some blocks of the parent that no process of the variant can slow down."""
     log, driver = sampling.logs[PARENT], sampling.drivers[PARENT]
     assert log.warmed is not None
     steps = log.warmed.block_steps
@@ -148,7 +148,7 @@ def _time_alone(sampling: Sampling) -> None:
 
 
 def _block_step_s(sampling: Sampling, arm: str) -> float:
-    """Seconds of a step in the fastest block: steps of a window don't wait for each other either, as single ones do."""
+    """Seconds of a step in the fastest block: as in an energy window, no step of it is waited for by itself."""
     warmed = sampling.logs[arm].warmed
     assert warmed is not None
     blocks = (

@@ -63,7 +63,7 @@ class Sampling:
     refreshes: list[Refresh] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
     short_blocks: list[ShortBlock] = field(default_factory=list)
-    # over as soon as a process was killed from outside: it will be made again
+    # it ends as soon as a process is killed from outside, since it will be made again
     ends_if_killed: bool = False
     rounds: list[Round] = field(default_factory=list)
     # of the newest process set; -1 before the first
@@ -71,7 +71,7 @@ class Sampling:
     order: list[str] = field(default_factory=list)
     # since when the budget's seconds run
     began: float = 0.0
-    # what it takes until the next set can be timed
+    # seconds until the next set can be timed
     seconds_a_set: float = 0.0
     # the longest opening of a set so far, and the warm-ups in the newest
     opening_s: float = 0.0
@@ -102,7 +102,9 @@ class Sampling:
         return log.entrant.once_if_slow and log.warmed is not None and log.warmed.step_s > RARE_STEP_S
 
     def lengthen(self, arm: str, steps: int) -> None:
-        """Blocks of `steps` at least, of the arm and of all that time the same variant: between equal programs the longer would win."""
+        """Give blocks of the arm, and of all arms of the same variant, at least `steps` steps: of two equal programs the one with longer blocks
+        would seem faster.
+        """
         variant = self.logs[arm].entrant.variant
         for log in self.logs.values():
             if log.entrant.variant == variant and log.warmed is not None:
@@ -138,11 +140,11 @@ def begin_sampling(
     budget: Budget,
     tools: Tools,
     *,
-    ahead: bool = False,
-    judge: Judge | None = None,
-    ends_if_killed: bool = False,
+    ahead: bool,
+    judge: Judge | None,
+    ends_if_killed: bool,
 ) -> Sampling:
-    """Two process groups never live at once."""
+    """A comparison before its first set. Two process groups never live at once, so such arms do not fit together."""
     groups = sum(entrant.ranks > 1 for entrant in processes.entrants.values())
     return Sampling(
         case=case,
@@ -159,8 +161,7 @@ def begin_sampling(
 
 
 def take_failure(sampling: Sampling, arm: str, failure: Failure, *, with_others: bool) -> None:
-    """Take `arm` out; raises DoNotFit where it may only have lacked memory for others."""
-    # beside others it may only have been too tight; alone it is the arm's own failure
+    """Take `arm` out; raises DoNotFit where it ran out of memory beside others, and may not do so alone."""
     if failure.reason is Reason.OUT_OF_MEMORY and with_others and sampling.arms_fit:
         sampling.processes.leave(sampling.logs)
         raise DoNotFit

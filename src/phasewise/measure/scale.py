@@ -15,18 +15,18 @@ from phasewise.workers.arm import ArmProcesses, launch_case
 from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.warmup import Warmed, settling_steps, warm_up
 
-# rounds of one block at each shape, at least and at most, as far as they fit into the seconds of the budget; of five the trimmed mean
-# keeps three, and three of a shared host agree by chance
+# rounds of one block at each shape: at least, whatever the budget, and at most. Of five the trimmed mean would keep three, and on a shared
+# host three agree by chance
 ROUNDS = (12, 100)
-# and no more once the time of a step is known to this at each, half the width of its interval on the log scale
+# rounds end early once half the width of a step time's interval, on the log scale, is at most this at every shape
 PRECISE = 0.1
 
 
 def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools) -> CaseMeasurement:
     """Each shape in a process of its own, in rounds of a block each: all see the same machine.
 
-    Each block does as many items as the others: a short one would more often slip between two disturbances than a long one,
-    and the larger shape would look slower an item than it is.
+    All blocks do the same number of items: shorter ones would more often fall between two disturbances, and the larger
+    shape would look slower an item than it is.
     """
     began = tools.now()
     arm = Arm(arm="variant", variant=plan.variant, switches=case.switches or plan.switches, ranks=plan.ranks)
@@ -68,6 +68,6 @@ def is_precise(points: list[ScalePoint]) -> bool:
 
 
 def choose_steps(warmed: list[Warmed], items: list[float]) -> list[int]:
-    """Steps of a block at each shape: of the same number of items, and no shorter than the warm-up found necessary."""
+    """Steps of a block at each shape: of the same number of items, and no fewer than the warm-up found necessary."""
     most = max(each.block_steps * count for each, count in zip(warmed, items, strict=True))
     return [round(most / count) for count in items]

@@ -33,8 +33,8 @@ def measure_variant(
     """Measure `plan` in all its cases; what can't be measured is on record with the reason.
 
     `plans` and `validations` hold those of the variant and of all its ancestors. `machine` is the identity of this machine,
-    `closure` is of the workload's files as they stood when the stage began. Where `gpu_memory_bytes` hold them, the processes of
-    all sets of a comparison build at once.
+    `closure` is of the workload's files as they stood when the stage began. The processes of all sets of a comparison build at
+    once if they fit into `gpu_memory_bytes`.
     """
     progress = to_stderr() if progress is None else progress
     gates = keep_current(validations, plans)
@@ -79,7 +79,7 @@ def _want(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates) -> W
 
 
 def _stamp(cases: Sequence[CaseMeasurement], closure: Closure | None) -> dict[str, str] | None:
-    """The files that the variant's processes loaded, with hashes; None where one could not tell."""
+    """The files that the variant's processes loaded, with hashes; None where one has not told them."""
     own = [arm for case in cases for arm in case.arms if arm.arm == "variant"]
     if closure is None or not all(arm.loaded for arm in own):
         return None

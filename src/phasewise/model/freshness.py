@@ -104,7 +104,7 @@ def read_stamp(path: Path) -> Stamp | None:
 class Standing:
     """How the records of a run stand to today's files."""
 
-    # by variant that has records: files that it or an ancestor loaded, and phases, that have changed since; None = not known
+    # by variant with records: what has changed since, of the files that it or an ancestor loaded and of their phases; None = not known
     changed: Mapping[str, tuple[str, ...] | None]
     # commits that the records were made at
     commits: tuple[str, ...]
@@ -163,7 +163,7 @@ def _list_replanned(run: RunPlan, root: Path) -> dict[str, tuple[str, ...]]:
     try:
         declared = {phase.name: phase for phase in _read_phases(run.source, root, _list_ages(run.source, root))}
     except PlanError:
-        # then its files are not there either
+        # its files are gone too, and stand as changed by themselves
         return {}
     rows = {row.variant for row in run.variants}
     found: dict[str, tuple[str, ...]] = {}

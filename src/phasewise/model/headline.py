@@ -12,13 +12,13 @@ from phasewise.records.plan import Kind, PlannedTarget, RunPlan, VariantPlan
 MOST_PEERS = 4
 # sets of processes, where every round is clear and where one is not
 FEW, MANY = 3, 5
-# of targets, what a ratio to the baseline tells
+# metrics that a ratio to the baseline answers
 RATIOS = ("speedup", "time_s", "items_per_s")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cast:
-    """Variants by the part that they have; each is there once."""
+    """Variants by their part in it."""
 
     # the stack of the case, its end first and the baseline last: the first that holds is the end
     stack: tuple[str, ...]
@@ -54,7 +54,7 @@ def cast_headline(run_plan: RunPlan, plans: Mapping[str, VariantPlan], case: str
 
 
 def is_in_headlines(run_plan: RunPlan, plans: Mapping[str, VariantPlan], variant: str) -> bool:
-    """Whether the headlines of all its cases have this peer, so that it needs no rounds of its own."""
+    """Whether this peer takes part in the headlines of all its cases, so that it needs no rounds of its own."""
     return all(variant in cast_headline(run_plan, plans, case.case).peers for case in plans[variant].cases)
 
 

@@ -45,10 +45,10 @@ def unmet_but_fallback(needs: Needs, machine: Machine) -> str | None:
 
 
 def has_module(module: str, machine: Machine) -> bool:
-    """Whether `module` can be imported on `machine`: this one's own Python is asked, of one on record only what the record tells.
+    """Whether `module` can be imported on `machine`: on this one Python is asked, of one on record its record.
 
-    That is which of `RECORDED` it has. Of any other module no record tells, and it is taken to be there, as it was for who made
-    the record: a phase or a peer that then fails over there is seen, one that was left out is not.
+    A record tells which of `RECORDED` there are. Any other module is taken to be there: a phase or a peer that then fails on
+    that machine is seen, one that was left out is not.
     """
     if not os.environ.get(MACHINE):
         return importlib.util.find_spec(module) is not None

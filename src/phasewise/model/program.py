@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["Chart", "CheckContext", "Checked", "Program", "Quantity", "Series"]
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _nothing(*_: Any) -> None:
     return None
 

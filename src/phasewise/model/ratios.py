@@ -8,10 +8,11 @@ from msgspec import structs
 
 from phasewise.records.measure import CaseMeasurement, Round
 from phasewise.records.plan import Budget
-from phasewise.stats import BetweenVariance, RatioEstimate, StopRules, estimate_ratio
+from phasewise.stats import RatioEstimate, StopRules, estimate_ratio
 from phasewise.stats.verdict import LEAST_OF_ONE_SET
 
-# (log-ratio, sets) at which every round tells enough. Launch-bound processes were up to twice as slow as others of the same program, whole
+# (log-ratio, sets): where every round is beyond that ratio, so many sets are enough. With one set nothing under 3x is clear, since one process of
+# a launch-bound program was up to twice as slow as another, from start to end
 CLEAR = ((log(LEAST_OF_ONE_SET), 1), (log(1.5), 2))
 # how `CaseMeasurement.stopped` reads where the amount of data was fixed beforehand, so that no look is to be paid for
 SLOW = "slow"
@@ -72,15 +73,13 @@ def estimate_speedup(
     *,
     slower: str = "parent",
     faster: str = "variant",
-    between: BetweenVariance | None = None,
-    level: float = 0.95,
 ) -> RatioEstimate | None:
     """time per item of `slower` over that of `faster`, with its interval; None without a round of both."""
     sets = paired_log_ratios(case, slower, faster)
     if not sets:
         return None
     rules = None if case.stopped in FIXED else stop_rules(budget)
-    return estimate_ratio(sets, level=level, between=between, rules=rules)
+    return estimate_ratio(sets, rules=rules)
 
 
 def dropped_share(case: CaseMeasurement) -> float:

@@ -13,40 +13,40 @@ from phasewise.records.verdict import Failure, Reason
 from phasewise.stats import trimmed_mean
 from phasewise.stats.ratio import t_quantile
 
-# the parent's clock may be ahead of the worker's by the most of these, beyond what it is ahead of the other arms':
-# seconds, a share of a block, so many times what the way there and back varies by
+# every block is longer by the parent's clock than by the worker's. An arm's difference may exceed the other arms' by the most of: so many
+# seconds, a share of the block, and so many times what theirs varies by
 CLOCK_S = 1e-3
 CLOCK_SHARE = 0.02
 CLOCK_SPREADS = 6
-# where that is more than this share of what the worker says, its ratio stands or falls with it: fewer are allowed, and one set tells
+# an arm whose difference is more than this share of its block owes its ratio to it: a smaller multiple is allowed, and one set is enough
 GROSS_SHARE = 0.5
 GROSS_SPREADS = 2
 # a pass over new contents may take so many times as long as one over the same contents written again, or EXCESS_S longer
 REMEMBERED = 1.10
-# one-sided 99 %, as both tails together
+# a one-sided bound of 99 %: 1 % in each of two tails
 REFRESH_SPENT = 0.02
-# fewer pairs have no spread
+# fewer pairs of passes give no bound
 LEAST_PAIRS = 4
-# and a pass over them may take this much longer than as many steps of a long block, beyond what the parent's does: as long again, this
-# share of the parent's pass, or so many seconds, whichever is most
+# how much longer than as many steps of a long block a pass over new contents may take, beyond how much longer the parent's does: the arm's
+# steps once more, this share of the parent's steps, or so many seconds, whichever is most
 EXCESS_SHARE = 0.25
 EXCESS_S = 50e-6
-# of what steps of long blocks save, this share of the parent's pass, or so many seconds, may be missing from when new contents arrive until
-# results are delivered: to sort what was never sorted before takes twice as long, and spells of a host fall on a pass as on a block
+# how much of what an arm saves in long blocks may be missing from the arrival of new contents to the delivery of results: this share of what
+# the parent takes for that, or so many seconds. What was never sorted before takes twice as long to sort, and a host is slow in spells
 MISSING_SHARE = 0.5
 MISSING_S = 2e-4
-# where this share is missing, one set tells: nothing of the gain is left
+# where this share is missing one set is enough
 MISSING_GROSS = 0.75
-# hooks may touch so many times what they are given (bench/hooks.py), and handing over may take so many times as long as the parent's
+# time to hand over is left out up to so many times the parent's: a hook may touch what it is given as many times (bench/hooks.py)
 MOST_HANDING = 16
-# a step of a long block may take this part of one of a short block, taken as a slope
+# a step of a long block takes at least this part of a step of a short one
 SHORTENED = 2 / 3
-# no rule that rests on time speaks after one set: spells of a host are as long
+# sets from which rules on times speak, since a host may be slow for the whole of one; gross cases need fewer
 LEAST_SETS = 2
 
 
 def find_refusal(measured: CaseMeasurement, arm: str = "variant", least_sets: int = LEAST_SETS) -> Failure | None:
-    """Why the times of `arm` are not believed; None if they are. Rules that rest on time speak from `least_sets` on."""
+    """Why the times of `arm` are not believed; None if they are. Rules on times speak from `least_sets` on, or in gross cases."""
     wrong = next((one.wrong for one in measured.inspections if one.arm == arm and one.wrong), "")
     if wrong:
         return Failure(reason=Reason.WRONG_WHEN_TIMED, message=wrong)
@@ -62,11 +62,11 @@ def find_refusal(measured: CaseMeasurement, arm: str = "variant", least_sets: in
     return None
 
 
-def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
-    """A sentence if the arm's clock stays behind the parent's in every set, by more than that of the other arms does.
+def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
+    """A sentence if in every set the arm's blocks are longer by the parent's clock than by its own, and by more than other arms' are.
 
-    The way there and back is as long for every arm, on a busy machine too: so the others say what it takes, and how much that varies.
-    Of an arm alone nothing is said: a machine may be busy, and its times enter no ratio.
+    A question and its answer take as long for every arm, on a busy machine too, so the others tell how long, and how much that
+    varies. An arm alone is not judged: the machine may be busy, and its times enter no ratio.
     """
     excesses, sets = [], _sets_of(measured).values()
     for samples in sets:
@@ -77,13 +77,13 @@ def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int = LEAST
         usual = median(others)
         spread = median(abs(way - usual) for way in others)
         block = median(sample.parent_s or 0.0 for sample in own)
-        # of one set alone every block has to be late
+        # in an only set every block has to be late
         excess = (median if len(sets) >= LEAST_SETS else min)(map(_way_s, own)) - usual
         is_gross = excess > GROSS_SHARE * median(sample.wall_s for sample in own)
         if len(sets) < least_sets and not is_gross:
             return ""
         spreads = GROSS_SPREADS if is_gross and len(sets) >= LEAST_SETS else CLOCK_SPREADS
-        # on a busy machine a way is short or as long as another process's turn: a median may fall on either side
+        # on a busy machine an answer comes at once or after another process's turn, and a median may fall on either side
         late = max(others) - usual
         excesses.append((excess, max(CLOCK_S, CLOCK_SHARE * block, spreads * spread, late)))
     if not excesses or not all(excess > allowed for excess, allowed in excesses):
@@ -93,7 +93,7 @@ def find_late_clock(measured: CaseMeasurement, arm: str, least_sets: int = LEAST
 
 
 def find_memory(refreshes: Sequence[Refresh]) -> str:
-    """A sentence if new contents cost more than the same contents written again, in two sets."""
+    """A sentence if new contents cost more than the same contents written again, in two sets or in the only one."""
     told = [pair for pair in refreshes if _is_telling(pair)]
     return _describe_excess(
         [(pair.process_set, _log_ratio(pair.fresh, pair.sham)) for pair in told],
@@ -102,11 +102,12 @@ def find_memory(refreshes: Sequence[Refresh]) -> str:
     )
 
 
-def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
-    """A sentence if a step of many costs less than one of a pass over new contents: whoever computes each batch once a block, and repeats
-    its result in the rest of the block, is as slow on new contents as on old ones.
+def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
+    """A sentence if a step costs less among many than in a pass over new contents.
 
-    Operators tell it at once. A pass of a few steps has a start and an end to it, so times are compared with the parent's.
+    So does one of a program that computes each batch once a block and repeats the result in the rest of it; `find_memory` does
+    not see that, since new contents take it as long as old ones. Counted operators tell it at once. Times are compared with the
+    parent's, since a pass of a few steps also has a start and an end.
     """
     counted = [pair for pair in measured.refreshes if pair.many is not None]
     if counted:
@@ -136,10 +137,10 @@ def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SE
     )
 
 
-def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
-    """A sentence if little is saved from the arrival of new contents to the delivery of results of what steps of long blocks save.
+def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
+    """A sentence if much of what the arm saves in long blocks is missing from the arrival of new contents to the delivery of results.
 
-    Whoever remembers, or works where no step is timed, is as slow as ever there, in whatever code and process the work is done.
+    A program that remembers, or works while no step is timed, saves nothing there, whatever code or process does the work.
     """
     found = []
     for number, samples in _sets_of(measured).items():
@@ -166,7 +167,7 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_
 
 
 def _find_fastest(arrivals: Sequence[Arrival], arm: str) -> Arrival | None:
-    """The least of each: whatever disturbs makes both longer."""
+    """The shortest of each time: disturbances make both longer."""
     here = [one for one in arrivals if one.arm == arm]
     if not here:
         return None
@@ -205,10 +206,10 @@ def _log_ratio(one: float, other: float) -> float:
     return math.log(max(one, 1e-12) / max(other, 1e-12))
 
 
-def find_skipped_steps(measured: CaseMeasurement, arm: str, least_sets: int = LEAST_SETS) -> str:
+def find_skipped_steps(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
     """A sentence if a step of a long block takes much less than one of the blocks that are short enough to be judged.
 
-    A block of one step has a start and an end to it, so the time of a step is the slope between one and many.
+    Blocks also have a start and an end, so the time of a step is the slope between blocks of one step and of many.
     """
     parts = []
     for number, samples in _sets_of(measured).items():
@@ -243,5 +244,5 @@ def _step_s(samples: Sequence[Sample], arm: str) -> float | None:
 
 
 def _way_s(sample: Sample) -> float:
-    """What the parent's clock has beyond the worker's, of one block."""
+    """Seconds by which a block is longer by the parent's clock than by the worker's."""
     return (sample.parent_s or 0.0) - sample.wall_s

@@ -2,7 +2,7 @@
 
 A file is named as Python would import it ("phasewise_studies/painn/program.py") and looked for along `sys.path`, so a name means
 the same file on every machine. Files of data and native sources are those that a module names in a string ("rows.cu", "*.npz"),
-in its own folder or below; with a native source count all native sources of its folder, which may include each other.
+in its own folder or below. A native source brings all native sources of its folder along, since they may include each other.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ NATIVE = (".cu", ".cuh", ".cpp", ".h", ".hpp")
 DATA = (".npz", ".npy", ".safetensors", ".pt", ".json", ".jsonl", ".csv", ".txt", ".xyz", ".bin")
 # the core counts by the plan's protocol number
 CORE, KIT = "phasewise", "phasewise/kit/"
-# of the statement that holds the plan, all that matters stands in the plan's own record
+# name of the statement that holds the plan: what matters of it stands in the plan's own record
 PLANNED = "workload"
-# what a machine has its interpreters start with is no source of a workload
+# files that a machine has every interpreter start with, which are no sources of a workload
 STARTUP = ("sitecustomize.py", "usercustomize.py")
 # folders of outputs, of tests and of installed packages
 NO_SOURCES = ("profiles", "reports", "exports", "data", "logs", "tests", "__pycache__", "site-packages", "node_modules")
@@ -127,11 +127,15 @@ def name_module(module: ModuleType) -> str | None:
         return None
     rest = name.replace(".", "/")
     called = f"{rest}/__init__.py" if hasattr(module, "__path__") else f"{rest}.py"
-    counts = called.startswith((KIT, "phasewise_studies/")) or not (
-        called.startswith(f"{CORE}/") or _is_installed(Path(file))
-    )
     # a module under another name than its file's, such as one that was loaded by path, can't be found again
-    return called if counts and called not in STARTUP and find_file(called) is not None else None
+    is_source = _counts(called, Path(file)) and called not in STARTUP and find_file(called) is not None
+    return called if is_source else None
+
+
+def _counts(name: str, path: Path) -> bool:
+    """Whether a file counts: one of the kit or the studies, and any that is neither the core's nor installed."""
+    is_core = name.startswith((f"{CORE}/", f"{CORE}."))
+    return name.startswith((KIT, "phasewise_studies/")) or not (is_core or _is_installed(path))
 
 
 def _is_installed(path: Path) -> bool:
@@ -175,7 +179,7 @@ def _named_files(tree: ast.Module, folder: Path) -> set[str]:
 
 @functools.cache
 def _list_files(folder: Path) -> tuple[str, ...]:
-    """Data and native sources in a folder and below, as paths relative to it; not what a project's graph and tests bring."""
+    """Data and native sources in a folder and below, as paths relative to it; folders of NO_SOURCES are left out."""
     found: list[str] = []
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in NO_SOURCES and not name.startswith(".")]
@@ -226,8 +230,5 @@ def _files_of(module: PurePosixPath) -> Iterator[str]:
         base = PurePosixPath(*module.parts[:depth])
         for name in (f"{base}.py", f"{base}/__init__.py"):
             path = find_file(name)
-            if path is not None and (
-                name.startswith((KIT, "phasewise_studies/"))
-                or not (name.startswith((f"{CORE}/", f"{CORE}.")) or _is_installed(path.resolve()))
-            ):
+            if path is not None and _counts(name, path.resolve()):
                 yield name

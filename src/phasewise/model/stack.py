@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from phasewise.model.needs import unmet, unmet_but_fallback
@@ -13,7 +13,7 @@ from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind
 
 BASELINE = "00-baseline"
-# that a plan names
+# a plan names no more, so that plans grow with the phases and not with their square
 MOST_ANCESTORS = 24
 
 Values = dict[str, Scalar]
@@ -46,7 +46,7 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """All variants of a workload on one machine, in the order in which they are told."""
+    """All variants of a workload on one machine, in the order of the report."""
 
     variants: tuple[Variant, ...]
     # last kept variant by case
@@ -71,7 +71,7 @@ def stack_variants(workload: Workload, cases: tuple[str, ...], machine: Machine,
     chains: dict[str, list[Phase]] = {case: [] for case in cases}
     places = {(BASELINE, case): root for case in cases}
     names: dict[str, str] = {}
-    dropped: dict[str, str] = {}
+    dropped: set[str] = set()
     for number, phase in enumerate(workload.phases, start=1):
         name = f"{number:02d}-{phase.name}"
         names[phase.name] = name
@@ -84,7 +84,7 @@ def stack_variants(workload: Workload, cases: tuple[str, ...], machine: Machine,
             if phase.cases and case not in phase.cases:
                 continue
             below = names[phase.onto] if phase.onto else tops[case]
-            below = _nearest(below, case, places, dropped, names)
+            below = _nearest(below, case, places, dropped)
             base = places[(below, case)]
             here[case] = Place(
                 switches=base.switches | dict(phase.sets), parent=below, ancestors=_list_ancestors(below, base)
@@ -99,10 +99,10 @@ def stack_variants(workload: Workload, cases: tuple[str, ...], machine: Machine,
                 tops[case] = name
                 chains[case] = [*(chains[case] if not phase.onto else _chain(workload, phase.onto, case)), phase]
         if skip is not None or untimed is not None:
-            dropped[name] = skip or untimed or ""
+            dropped.add(name)
     variants += _ablate(workload, chains, tops, places, ablations, root)
     beside = {
-        peer.name: {case: _nearest(names[peer.beside], case, places, dropped, names) for case in cases}
+        peer.name: {case: _nearest(names[peer.beside], case, places, dropped) for case in cases}
         for peer in workload.peers
         if peer.beside
     }
@@ -110,9 +110,7 @@ def stack_variants(workload: Workload, cases: tuple[str, ...], machine: Machine,
     return Stack(variants=tuple(variants), tops=tops)
 
 
-def _nearest(
-    name: str, case: str, places: Mapping[tuple[str, str], Place], dropped: Mapping[str, str], names: Mapping[str, str]
-) -> str:
+def _nearest(name: str, case: str, places: Mapping[tuple[str, str], Place], dropped: Collection[str]) -> str:
     """`name`, or the nearest ancestor that this machine can time and that applies to `case`."""
     while name in dropped or (name, case) not in places:
         place = places.get((name, case))
@@ -124,11 +122,10 @@ def _nearest(
 
 def _chain(workload: Workload, name: str, case: str) -> list[Phase]:
     """The kept phases up to and including `name`, as `onto` sees them."""
-    by_name = {phase.name: phase for phase in workload.phases}
     chain: list[Phase] = []
     for phase in workload.phases:
         if phase.name == name:
-            return [*(_chain(workload, phase.onto, case) if phase.onto else chain), by_name[name]]
+            return [*(_chain(workload, phase.onto, case) if phase.onto else chain), phase]
         if phase.keep and phase.must is None and (not phase.cases or case in phase.cases):
             chain.append(phase)
     return chain
@@ -206,7 +203,7 @@ def _place_beside(name: str, place: Place) -> Place:
 
 
 def _list_ancestors(name: str, place: Place) -> tuple[str, ...]:
-    """Of what stands on the variant `name`: the nearest, and the baseline, so that plans grow with the phases and not with their square."""
+    """The ancestors of what stands on the variant `name`: the nearest, and the baseline."""
     return (
         (name, *place.ancestors) if len(place.ancestors) < MOST_ANCESTORS else (name, *place.ancestors[:-2], BASELINE)
     )

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from phasewise.model.stack import BASELINE
 from phasewise.records.plan import PlannedCase, VariantPlan
 
-# a gate waits for those of all that are named, and a second one makes up for a first that is refused
+# the second makes up for a first that is refused; a gate waits for both
 MOST = 2
 
 
 def name_stand_ins(case: PlannedCase, plans: Mapping[str, VariantPlan]) -> tuple[str, ...]:
     """Ancestors that run the whole shape in a single process, the eldest first: the first that passed its gate stands in.
 
-    The baseline alone where it is one of them, since its gate is there before all others; no more than two, of which errors
-    do not add up along the stack. None where the reference covers all items.
+    The baseline alone where it is one of them, since its gate is there before all others. Empty where the reference covers all
+    items.
     """
     if case.sample_items is None:
         return ()

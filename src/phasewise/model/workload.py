@@ -1,15 +1,15 @@
 """What a user writes: a workload, its cases, phases, targets and risks. Imports no torch.
 
 Shape of a workload: `Switches` (a frozen dataclass of plain values, whose defaults are the baseline), a tuple of
-`Phase`s that each set some switches, and a program module with `make_inputs`, `build`, and optionally `reference`, `work`
-and `prepare`. All mistakes that can be seen without running anything are found by `model.check`.
+`Phase`s that each set some switches, and a program module with `make_inputs`, `build`, and optionally `reference`, `work`, `rows`,
+`audit` and `prepare`. All mistakes that can be seen without running anything are found by `model.check`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from phasewise.model.fields import (
     ByteCount,
@@ -37,9 +37,6 @@ from phasewise.model.fields import (
     Version,
 )
 from phasewise.records.base import Scalar
-
-if TYPE_CHECKING:
-    pass
 
 
 class Unsupported(Exception):
@@ -86,12 +83,13 @@ class Case:
     cache: Literal["steady", "cold"] = "steady"
     # cap on the memory of each worker, by size
     memory_limit_bytes: Mapping[Size, ByteLimit] = field(default_factory=dict)
-    # smaller shapes that a baseline which is too slow for this one is measured at, by size; it is compared at these alone
+    # by size, smaller shapes at which a baseline is measured that is too slow for this one; it is compared at these alone
     baseline_at: Mapping[Size, tuple[Shape, ...]] = field(default_factory=dict)
     scaling: Literal["weak", "strong"] = "weak"
     # False where programs have no `module`, such as a training step: no process is started to find that out
     export: bool = True
-    # items that are compared with the reference at `full`; everything is compared with the nearest validated ancestor
+    # how many items are compared with the reference at `full`; all are compared with the baseline, or where that is too slow with the
+    # eldest ancestor that passed its gate
     sample_items: Items | None = None
 
 
@@ -228,11 +226,6 @@ class Peer:
     # timed unchecked where there is none
     different: Text = ""
 
-    @property
-    def same_output(self) -> bool:
-        """Whether it gives what ours does."""
-        return not self.different
-
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
@@ -243,9 +236,9 @@ class Work:
     # bytes that must cross device memory
     bytes: NotNegative = 0.0
     working_set_bytes: NotNegative = 0.0
-    # of the measured matrix rates the one that bounds the flops
+    # whose measured rate of products bounds the flops
     dtype: Rated = "float32"
-    # times that all of the step has to be there before it can go on, whoever writes it: the tokens of a text but for the last
+    # points that a step can't pass before all of it has got there, however it is written: a text's tokens but for the last
     barriers: Count = 0
     item: Said = "items"
     # the flops are those of one way to do it, as torch counts them: another may need fewer

@@ -25,7 +25,7 @@ def keep_variant(plan: VariantPlan, closure: Closure, layout: Layout) -> Variant
 
 
 def keep_prepare(plan: PreparePlan, closure: Closure, layout: Layout) -> PreparePlan:
-    """The same for what is prepared once a run."""
+    """As `keep_variant`, for what is prepared once a run."""
     folder = layout.run(plan.workload, plan.run)
     old = read_if_there(folder / "prepare.plan.json", PreparePlan)
     stamp = read_stamp(folder / "prepare.json")

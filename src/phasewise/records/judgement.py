@@ -21,7 +21,7 @@ class Best(Record, frozen=True, kw_only=True):
     """The least time that a call of the candidate could take, at the rates that this machine was measured to reach."""
 
     seconds: Seconds
-    # which rate bounds it: "memory", "cache" or "compute"
+    # what bounds it: "memory", "cache", "compute" or "launch"
     bound: str
     # of the base's call: floating-point operations of products, convolutions and attention, and bytes of arguments, weights and results, each once
     flops: float

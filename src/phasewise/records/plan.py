@@ -36,7 +36,7 @@ class Budget(Record, frozen=True, kw_only=True):
     seconds: Seconds = 180.0
     # kill a worker that has not answered for this long
     timeout_s: Seconds = 600.0
-    # an arm slower than this a step is compared once with the first kept phase, then chained
+    # an arm slower than this a step is compared in a fixed number of single steps, and has no control
     slow_step_s: Seconds = 1.0
     # window of an energy reading; NVML updates its counter every 20 to 100 ms
     energy_window_s: Seconds = 2.0

@@ -1,4 +1,4 @@
-"""What is said of the speed-up of a stack: its interval or bound, whether it is a claim, and the strongest peer."""
+"""What is said of the speed-up of a stack: its interval or bound, and whether it is a claim."""
 
 from __future__ import annotations
 
@@ -67,11 +67,3 @@ def mark(status: str | None, *, chained: bool) -> str:
     """What follows a speed-up in a table where it is a product of ratios, or no claim."""
     words = [word for word, holds in (("chained", chained), ("not a claim", status == Status.INCONCLUSIVE)) if holds]
     return f" ({', '.join(words)})" if words else ""
-
-
-def strongest(case: CaseResult) -> str:
-    """Ours beside the strongest peer, in a sentence; nothing where the headline has none."""
-    peer = next((peer for peer in case.peers if peer.name == case.strongest_peer), None)
-    if peer is None or peer.ratio is None:
-        return ""
-    return f" The strongest peer in the same rounds, {show.clean(peer.name)}, takes {show.ratio_interval(peer.ratio)} our time."

@@ -48,7 +48,7 @@ class Launch:
     files: Sequence[tuple[int, ...]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     ranks: int = 1
-    # whether its processes are to show how processes differ, so that those of other sets may not have their layout of memory
+    # whether processes are to show how they differ, so that those of different sets may not share a layout of memory
     fresh: bool = True
     # the set that they are of, which may have a fork server of its own
     process_set: int | None = None
@@ -101,7 +101,6 @@ def launch_function(
     arguments: Mapping[str, Any] | None = None,
     device: str = "auto",
     environment: Mapping[str, str] | None = None,
-    memory_bytes: int | None = None,
     timeout_s: float = 600.0,
     fresh: bool = True,
 ) -> Launch:
@@ -111,7 +110,6 @@ def launch_function(
             "make": "phasewise.bench.stepper:bench_function",
             "arguments": {"function": function, "setup": setup, "arguments": dict(arguments or {}), "device": device},
             "device": device,
-            "memory_bytes": memory_bytes,
         },
         environment=environment or {},
         fresh=fresh,
@@ -155,14 +153,14 @@ class ArmProcesses:
         return tuple(process.pid for process in self._processes)
 
     def wait(self) -> None:
-        """Until the processes have imported what they need; from then on they only wait to be asked."""
+        """Wait until the processes have imported what they need; from then on they are idle until asked."""
         if not self._ready:
             receive_all(self._processes, "import", self._launch.timeout_s)
             self._ready = True
 
     def open(self, *, ring: Ring = None, concurrent_builds: int = 0) -> dict[str, Any]:
-        """Build and make the first step, while `concurrent_builds` other processes do so: build_s, first_step_s, items, version, idle_power_w;
-        once, however often it is asked for.
+        """Build and make the first step, while `concurrent_builds` other processes build; the worker's `Opened`, with the times of the slowest
+        rank. Further calls return the same.
         """
         if self._opened is None:
             self.wait()
@@ -172,7 +170,7 @@ class ArmProcesses:
         return self._opened
 
     def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]:
-        """Time `steps` steps from number `first` and the initial state: the slowest rank's answer, and what our own clock says."""
+        """After `settle` untimed steps, time `steps` from number `first` and the initial state, by the slowest rank's clock and by ours."""
         self.settle(settle)
         start = time.perf_counter()
         answers = self._ask("block", first=first, steps=steps)
@@ -193,11 +191,11 @@ class ArmProcesses:
         return self._parse("deliver", self._ask("deliver", outputs=outputs, state=state), Delivered)
 
     def refresh(self, entries: Mapping[str, Any]) -> None:
-        """Take other contents into entries of the ring: where they lie in the file of batches."""
+        """Give entries of the ring other contents: `entries` tells where these lie in the file of batches."""
         self._ask("refresh", entries=dict(entries))
 
     def apply(self, function: str, kind: type[T], **arguments: Any) -> list[T]:
-        """What `function(state, **arguments)` gives, of each rank, as records of this kind."""
+        """What `function(state, **arguments)` gives in each rank, as records of this kind."""
         return self._parse("apply", self._ask("apply", function=function, arguments=arguments), kind)
 
     def singles(self, count: int) -> list[float]:
@@ -216,7 +214,7 @@ class ArmProcesses:
         return max(seconds for seconds, _ in answers), sum(joules for _, joules in answers)
 
     def count(self, steps: int = 1) -> tuple[int, int]:
-        """Operators of so many steps, and elements that they read and write; of the rank with most."""
+        """Operators of `steps` steps, and elements that they read and write, in the rank with most operators."""
         answer = max(self._ask("count", steps=steps), key=lambda work: work["operators"])
         return answer["operators"], answer["elements"]
 
@@ -237,7 +235,7 @@ class ArmProcesses:
             process.close()
 
     def _parse(self, command: str, answers: list[Any], kind: type[T]) -> list[T]:
-        """The answers as they have to be: whoever runs in that process may have written them."""
+        """The answers, checked, since any code in those processes may have written them."""
         try:
             return msgspec.convert(answers, list[kind])  # type: ignore[valid-type]
         except msgspec.ValidationError as error:

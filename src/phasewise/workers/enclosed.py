@@ -28,7 +28,7 @@ class Attributes(ctypes.Structure):
 
 
 def main(order: str, *command: str) -> None:
-    """Never returns."""
+    """Shut the file system and become `command`; never returns."""
     asked = json.loads(order)
     # held open, since the folders that they lie in are about to be covered
     held = {name: os.open(name, os.O_PATH | os.O_CLOEXEC) for name in (*asked["shown"], asked["scratch"])}

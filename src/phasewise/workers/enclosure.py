@@ -37,7 +37,7 @@ WRAPS = {
         "setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc",
     ),
 }  # fmt: skip
-# processes between the one that is started and the one that it is for
+# processes from the one that is started to the Python inside, at most
 MOST_BETWEEN = 4
 TRIAL_S = 60.0
 
@@ -50,7 +50,7 @@ class Enclosure:
     kind: str
     # exists; the only folder that it may write to
     scratch: Path
-    # folders and files that it sees also where they lie in a hidden one; of a folder that holds a hidden one, nothing
+    # folders and files that it sees although they lie in a hidden folder; one that itself holds a hidden folder is left out
     shown: tuple[Path, ...] = ()
     # folders that are empty to it, besides HIDDEN and that for temporary files
     hidden: tuple[Path, ...] = ()
@@ -105,7 +105,7 @@ def find_enclosure(scratch: Path) -> str:
 
 
 def find_inner(pid: int) -> int:
-    """Number of the process that an enclosed one is for, as it is known out here; `pid` itself while that can't be told."""
+    """The process id out here of the Python that the wrapper `pid` runs; `pid` itself while that can't be told."""
     python = os.path.realpath(sys.executable)
     inner = pid
     for _ in range(MOST_BETWEEN):
@@ -138,7 +138,7 @@ def _find_python() -> Iterator[Path]:
 
 
 def _is_uncovered(path: Path, hidden: Sequence[str]) -> bool:
-    """Whether it lies in a hidden folder, and shows none."""
+    """Whether it lies in a hidden folder, and holds none."""
     place = path.resolve()
     return any(place.is_relative_to(one) for one in hidden) and not any(
         Path(one).is_relative_to(place) for one in hidden

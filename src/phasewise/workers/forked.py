@@ -56,7 +56,7 @@ def fork_worker(
 ) -> Forked | None:
     """A worker that runs `module` with these descriptors: two of its channel, its stderr, its files. None where there is no server to ask.
 
-    `server`: what stands behind the socket of the run's first one.
+    `server`: which one, by the suffix of its socket; "" is the run's first.
     """
     path = os.environ.get(SERVER)
     if path is None:

@@ -17,7 +17,7 @@ from phasewise.workers.scratch import PREFIX, sweep_scratch
 
 # where the server listens, for the processes of this run
 SERVER = "PHASEWISE_FORK_SERVER"
-# and behind this, the one that has imported the tools of a profile
+# suffix of the socket of the one that has imported the tools of a profile
 TOOLED = ".tooled"
 # a server listens to its sockets by then
 SETTLED_S = 60.0
@@ -26,12 +26,12 @@ MOST_CHARACTERS = 70
 
 
 def name_set(number: int) -> str:
-    """What stands behind the socket of the server of this set of processes."""
+    """Suffix of the socket of the server for this set of processes."""
     return f".set-{number}"
 
 
 def start_fork_server(sets: int = 0) -> int:
-    """Start servers for the processes that this one starts from now on; returns the open file whose end is that of the servers.
+    """Start servers for the workers of this process and of all that it starts from now on; they end when the returned descriptor is closed.
 
     Each of `sets` sets of processes has a server of its own.
     """

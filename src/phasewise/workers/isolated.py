@@ -1,4 +1,4 @@
-"""Function calls in a process of their own, with a time limit, and its death told apart."""
+"""Function calls in a process of their own, with a time limit; if the process dies, the cause is told."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Isolated:
         self._function, self._payload = "", None
 
     def begin(self, function: str, payload: Any) -> None:
-        """Start a call, in another process where the last one came to grief. The call before has to be finished."""
+        """Start a call, in a new process if the last one died. The call before has to be finished."""
         if self._process.is_dead():
             self._process.close()
             self._process = self._start()
@@ -96,9 +96,10 @@ def run_isolated(
     """`function(payload)` in a fresh process: its result, or why there is none.
 
     `function` is "pkg.module:function" or "file.py:function"; `payload` and the result are plain JSON values.
-    `environment` stands before anything is imported; `folder` is where it runs; with `memory_bytes` it may take at most
-    so much more memory than it has at the call, on the GPU where there is one, else on the host; `tooled`: the tools of a profile may be imported already; `enclosure` as of a `Process`. An exception, a signal, a
-    lack of memory and silence for `timeout_s` come back as a `Failure`. A process that was killed from outside is started again.
+    `environment` stands before anything is imported; `folder` is where it runs. With `memory_bytes` it may take at most so much more
+    memory than it has at the call, on the GPU where there is one, else on the host. `tooled`: the tools of a profile may be imported
+    already. `enclosure` as of a `Process`. An exception, a signal, a lack of memory and silence for `timeout_s` come back as a
+    `Failure`. A process that was killed from outside is started again.
     """
     process = Isolated(
         environment=environment, timeout_s=timeout_s, memory_bytes=memory_bytes, folder=folder, tooled=tooled,

@@ -118,7 +118,7 @@ def _wait_for(locked: contextlib.ExitStack, names: Mapping[str, str], count: int
     """Lock the first `count` of `names` (GPU -> its name on the lock) that are free, until `locked` is closed.
 
     A job of several GPUs keeps each that it gets until it has all, or there would always be a smaller job before it. Only one
-    does so at a time: two would wait for each other. Jobs that share begin at the last, and leave the others to those that time.
+    does so at a time: two would wait for each other. Shared jobs try the last GPU first, and leave the others to jobs that take times.
     """
     gpus = list(names)
     files = {gpu: _open(locked, names[gpu]) for gpu in (reversed(gpus) if shared else gpus)}

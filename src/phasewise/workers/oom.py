@@ -13,8 +13,8 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def count_oom_kills(proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
-    """Processes that the kernel has ended for lack of memory: of this one's control group and those below it, where version 2
-    of them tells, else of the whole machine; 0 where neither can be read.
+    """Processes that the kernel has ended for lack of memory: in this control group and those below it (cgroup v2), or else on the
+    whole machine; 0 where neither can be read.
 
     Grows before the process that it counts is seen dead (mm/oom_kill.c counts, then signals).
     """

@@ -31,9 +31,9 @@ from phasewise.workers.oom import count_oom_kills
 FAULT_HANDLER = {"PYTHONFAULTHANDLER": "1"}
 # set in every worker, to a mark of its own that what it starts has too
 WORKER = "PHASEWISE_WORKER"
-# a dead worker's pipe may be held open by a child of it, so its pulse is felt this often too
+# how often to look whether a worker lives: its pipe alone doesn't tell, since a child may hold it open
 PULSE_S = 1.0
-# read by what a worker imports or joins after it has started; all else has to stand before torch is imported
+# variables, by prefix, that are read after a worker has started; any other has to stand before torch is imported
 LATE = ("CXX", "TORCHINDUCTOR_", "TRITON_", "XLA_", "JAX_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "PYTHONPATH")
 NO_ANSWER = Failure(
     reason=Reason.BAD_PROGRAM, message="it wrote into the pipe of its answers; write to files of your own"
@@ -47,9 +47,9 @@ TAIL_BYTES = 1 << 14
 class Process:
     """`python -m MODULE READ_FD WRITE_FD FILE_FD...` with a channel to it. What it prints goes nowhere, its stderr to a file.
 
-    Where the run has a fork server, it is forked there, unless it has an environment that torch reads when it is imported.
-    `server`: which one, by what stands behind the socket of the first; None = it has to be fresh. `files` are descriptors
-    that it has too. One with an `enclosure` is always fresh.
+    Where the run has a fork server, it is forked there, unless it has an environment that torch reads when it is imported, or
+    an `enclosure`. `server`: which one, by the suffix of its socket; None = it has to be fresh. `files`: descriptors that it
+    inherits.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Process:
         self._ended = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        # of a forked one the server tells, which may have been stopped
+        # of a forked one the server tells, and that may be stopped itself
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(FAREWELL_S)
         end(list_marked(WORKER, self._mark))
@@ -221,7 +221,7 @@ def _read(process: Process, deadline: float) -> dict[str, Any] | None:
 
 
 def refuse_in_worker(what: str) -> None:
-    """Raise UserError in a worker, which imports the user's file: what that starts while it is imported would start workers without end."""
+    """Raise UserError in a worker: it imports the user's file, where such a call would start workers without end."""
     if WORKER in os.environ:
         raise UserError(
             f"{what} is called while a worker imports this file, and would start workers that do so again; put the call under "

@@ -1,4 +1,4 @@
-"""Temporary folders of ours: what is left of one whose process was killed, a later process removes."""
+"""Temporary folders of ours; one whose process was killed is removed by a later process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 PREFIX = "phasewise-"
 # locked in each folder for as long as its process lives
 HELD = ".held"
-# after which it is locked
+# seconds after which a folder in use is surely locked
 SETTLED_S = 60.0
 
 

@@ -1,4 +1,4 @@
-"""Cases of a variant that run side by side, each in a process of its own: how many, and which may have been one too many."""
+"""Cases of a variant that run side by side, each in a process of its own: how many, and whether one was too many."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CORES_A_CASE = 4
 
 
 def count_at_once(plan: VariantPlan) -> int:
-    """Cases of `plan` that run side by side: on a CPU one, since it is what they need."""
+    """Cases of `plan` that run side by side: one where each needs the whole CPU or several ranks."""
     if plan.device == "cpu" or plan.ranks > 1:
         return 1
     return max(1, min(len(plan.cases), count_cores() // CORES_A_CASE))

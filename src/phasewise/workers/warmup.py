@@ -11,23 +11,23 @@ from phasewise.records.plan import Budget
 from phasewise.stats import is_warm
 from phasewise.workers.arm import ArmProcesses
 
-# steps of one window, at least and at most; the fewer of slow steps still give nine points to see a trend in
+# steps of a window, at least and at most; of slow steps there are fewer, and three windows still show a trend in nine points
 WINDOW = (10, 100)
 SLOW_WINDOW = 3
-# a window of fast steps lasts this long, and the warm-up at least and at most so long: GPU clocks rise within about 0.3 s.
-# Where less is asked of a block than 0.02 s, as many blocks do
+# seconds of a window of fast steps
 WINDOW_S = 0.05
+# seconds of a warm-up, at least, since GPU clocks rise within about 0.3 s; or as long as so many blocks take, where these are shorter than 0.02 s
 LEAST_S = 0.3
 LEAST_BLOCKS = 15
 MOST_S = 30.0
 # a step that takes longer, or is slow for the budget, is a block of its own
 LONG_STEP_S = 0.2
-# a step may still compile after the first one: so often it is made before it counts as slow, if that takes no longer than this
+# a step may still compile after the first one: up to so many are made, within so many seconds, before it counts as slow
 TRIES = 3
 TRIES_S = 10.0
 # blocks may fall short of the wanted length by this much before they are lengthened
 SLACK = 0.9
-# of so many the fastest tells, for whatever disturbs makes a block longer; one that lasts so many times as long as wanted is enough
+# the fastest of so many blocks tells their length, since disturbances make them longer; one that lasts so many times as long as wanted is enough
 BLOCKS = 3
 AMPLE = 3.0
 

@@ -6,7 +6,7 @@ from phasewise.analyse.claims import KERNEL, Ask
 from phasewise.analyse.evidence import Evidence, Judgement, absent, abstain, count, per_cent
 from phasewise.records.base import Quantity
 from phasewise.records.profile import CLOSURE, OPTIMIZER
-from phasewise.records.verdict import Failure, Reason
+from phasewise.records.verdict import Reason
 
 # torch-tb-profiler warns from 90 % of the device's memory on
 FULL = 0.90
@@ -28,9 +28,9 @@ def find_memory_capacity(evidence: Evidence) -> Judgement:
     Advice: work in slices, recompute activations, keep the optimizer's state on the host, store a narrower format.
     """
     advice = "Work in slices, recompute activations, or store a narrower format."
-    failures = [failure for failure in (evidence.failure, _failure(evidence)) if failure is not None]
-    for failure in failures:
-        if failure.reason is Reason.OUT_OF_MEMORY:
+    of_profile = evidence.profile.failure if evidence.profile is not None else None
+    for failure in (evidence.failure, of_profile):
+        if failure is not None and failure.reason is Reason.OUT_OF_MEMORY:
             return Judgement(
                 outcome="found", threshold=FULL, evidence=(f"it ran out of memory: {failure.message}",), advice=advice
             )
@@ -117,7 +117,3 @@ def find_throttled(evidence: Evidence) -> Judgement:
         ),
         advice="Look at the power cap and the cooling, and compare only what was measured in the same rounds.",
     )
-
-
-def _failure(evidence: Evidence) -> Failure | None:
-    return evidence.profile.failure if evidence.profile is not None else None

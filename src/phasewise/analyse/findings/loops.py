@@ -229,10 +229,7 @@ def _equal_calls(evidence: Evidence) -> Seconds:
 def _ask_for_operations(evidence: Evidence, counted: list[Operator], gone: float) -> list[Ask]:
     """The share `gone` of the time of the operators that do the counted operations."""
     if evidence.is_cuda:
-        device = sum(operator.device_s for operator in counted)
-        known = sum(kernel.seconds for kernel in evidence.trace.kernels)
-        whole = device / known * evidence.time.of(KERNEL) if known > 0.0 else 0.0
-        return [Ask(pool=KERNEL, seconds=gone * whole, least=0.5, most=1.0)]
+        return [Ask(pool=KERNEL, seconds=gone * evidence.device_time(counted), least=0.5, most=1.0)]
     names = {operator.name for operator in counted}
     rows = evidence.rows(lambda kernel: kernel.name in names)
     return [Ask(pool=f"{KERNEL}:{index}", seconds=gone * time, least=0.5, most=1.0) for index, _, time in rows]

@@ -93,9 +93,7 @@ def find_misaligned_matmul(evidence: Evidence) -> Judgement:
     widest = max((kernel for _, kernel, _ in products), key=lambda kernel: kernel.seconds)
     multiple = ALIGNED_BYTES // ELEMENT_BYTES.get(widest.dtype, 2)
     odd = [operator for operator in matmuls if _is_odd(operator, multiple)]
-    device = sum(operator.device_s for operator in odd)
-    known = sum(kernel.seconds for kernel in evidence.trace.kernels)
-    time = min(device / known * evidence.time.of(KERNEL) if known > 0.0 else 0.0, total(products))
+    time = min(evidence.device_time(odd), total(products))
     share = evidence.share(time)
     if share < PRODUCT_SHARE:
         return absent(float(multiple), share=per_cent(share))
