@@ -115,6 +115,13 @@ def test_place_is_the_inverse_of_flattening(sizes, data):
 
 def test_bits_tell_negative_zero_and_nan_payloads_apart():
     assert not same_bits(torch.tensor([0.0]), torch.tensor([-0.0]))
+    # eight bytes at a time, or one where memory does not begin there, or ends there
+    for start, count in ((0, 4), (1, 4), (0, 3), (2, 5)):
+        left = torch.arange(8, dtype=torch.int32)[start : start + count]
+        right = left.clone()
+        assert same_bits(left, right) and same_bits(left, torch.arange(9, dtype=torch.int32)[start : start + count])
+        right[-1] += 1
+        assert not same_bits(left, right) and not same_bits(right, left)
     assert same_bits(torch.tensor([NAN]), torch.tensor([NAN]))
     assert not same_bits(torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64))
     assert same_bits(torch.tensor([True]), torch.tensor([True]))

@@ -12,8 +12,9 @@ import torch
 
 # leaves that carry their whole value in the structure itself
 PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device)
-# elements that are compared at a time
-CHUNK = 1 << 16
+# elements that are compared at a time: they stay in the cache, and PyTorch works on fewer than 32,768 with one thread. Several would wait for
+# each other for longer than they work, and on a busy machine for as long as others take their turns
+CHUNK = 32_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +122,11 @@ def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Equal in shape, dtype and every bit, NaN payloads included."""
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
-    return torch.equal(_bytes(left), _bytes(right))
+    mine, theirs = _bytes(left), _bytes(right)
+    if all(flat.numel() % 8 == 0 and flat.storage_offset() % 8 == 0 for flat in (mine, theirs)):
+        # eight bytes at a time take a sixth of it
+        mine, theirs = mine.view(torch.int64), theirs.view(torch.int64)
+    return torch.equal(mine, theirs)
 
 
 def all_same_bits(left: Mapping[str, torch.Tensor], right: Mapping[str, torch.Tensor]) -> bool:
@@ -168,13 +173,15 @@ def difference(value: torch.Tensor, reference: torch.Tensor, *, rtol: float, ato
     if category(reference) in ("bool", "integer"):
         return _exact(value, reference)
     wide = torch.complex128 if reference.is_complex() else torch.float64
-    if problem := _non_finite(value, reference, wide):
-        # no number says how far a nan is off
-        return Difference(elements=elements, problem=problem)
     index, worst, largest, norm, error_norm = 0, 0.0, 0.0, 0.0, 0.0
+    is_finite = True
     for start, mine, theirs in _chunks(value, reference, wide):
         error, size = (mine - theirs).abs(), theirs.abs()
         if not _is_finite(mine) or not _is_finite(theirs):
+            if is_finite and (problem := _non_finite(value, reference, wide)):
+                # no number says how far a nan is off
+                return Difference(elements=elements, problem=problem)
+            is_finite = False
             finite = torch.isfinite(mine) & torch.isfinite(theirs)
             error, size = torch.where(finite, error, 0.0), torch.where(finite, size, 0.0)
         # 0 / 0 is no error; x / 0 is infinitely many allowances

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from phasewise.bench.threads import share_cores, use_host_threads
+from phasewise.bench.threads import share_cores
 
 
 @pytest.fixture(autouse=True)
@@ -29,14 +29,3 @@ def test_a_number_that_the_program_chose_stays() -> None:
     with share_cores(3):
         torch.set_num_threads(5)
     assert torch.get_num_threads() == 5
-
-
-def test_beside_a_gpu_results_are_compared_with_more_threads_and_steps_keep_theirs(monkeypatch) -> None:
-    monkeypatch.setattr("phasewise.bench.threads.count_host_threads", lambda: 12)
-    with use_host_threads():
-        assert torch.get_num_threads() == 8
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    with pytest.raises(KeyError), use_host_threads():
-        assert torch.get_num_threads() == 12
-        raise KeyError
-    assert torch.get_num_threads() == 8

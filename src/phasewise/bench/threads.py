@@ -1,4 +1,4 @@
-"""How many threads torch's operators on the host have, where that is not for the program to say."""
+"""How many threads a build has while others build beside it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Iterator
 
 import torch
-
-from phasewise.environment import count_host_threads
 
 
 @contextlib.contextmanager
@@ -25,16 +23,4 @@ def share_cores(concurrent_builds: int) -> Iterator[None]:
     yield
     # a program that has set it itself knows better
     if torch.get_num_threads() == part:
-        torch.set_num_threads(threads)
-
-
-@contextlib.contextmanager
-def use_host_threads() -> Iterator[None]:
-    """Beside a GPU, compare results on the host with as many threads as help; no step belongs in here either."""
-    threads = torch.get_num_threads()
-    if torch.cuda.is_initialized():
-        torch.set_num_threads(max(threads, count_host_threads()))
-    try:
-        yield
-    finally:
         torch.set_num_threads(threads)

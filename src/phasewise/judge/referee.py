@@ -29,8 +29,11 @@ from phasewise.model.workload import Shape
 from phasewise.records.plan import Allowance, VariantPlan
 from phasewise.records.validate import CaseValidation, TensorError
 from phasewise.tensor_files import Slot, read_tensors, write_tensors
+from phasewise.tensors import count_bytes
 
 STATE = "state/"
+# batches of the reference are kept, and not made again, where they take no more together
+KEPT_BYTES = 1 << 30
 
 
 @dataclass(kw_only=True)
@@ -50,6 +53,8 @@ class Referee:
     results: Sequence[int]
     # the batch in each entry of the ring
     ring: dict[int, Batch] = field(default_factory=dict)
+    # the reference's batches by number, where they are kept
+    known: dict[int, Batch] = field(default_factory=dict)
     # whole results that were kept by name and step, for what lies beyond the reference's sample
     kept: dict[tuple[str, int], Named] = field(default_factory=dict)
 
@@ -76,6 +81,8 @@ def open_referee(
     start = time.perf_counter()
     slots = write_batches(referee, {str(entry): entry for entry in range(count)})
     batch_s = (time.perf_counter() - start) / count
+    if sum(count_bytes(batch.values()) for batch in referee.ring.values()) <= KEPT_BYTES:
+        referee.known = dict(referee.ring)
     return referee, {
         "skip": "", "other_problem": is_other_problem(planned, functions), "entries": count, "stateful": reference.is_stateful,
         "items": None if reference.items is None else len(reference.items),
@@ -88,8 +95,10 @@ def write_batches(referee: Referee, entries: dict[str, int]) -> dict[str, list[S
     assert referee.reference is not None
     slots = {}
     for entry, number in entries.items():
-        seed = referee.reference.seeds[number] if number >= 0 else -number
-        batch = referee.functions.make_inputs(referee.case, referee.shape, seed)
+        batch = referee.known.get(number)
+        if batch is None:
+            seed = referee.reference.seeds[number] if number >= 0 else -number
+            batch = referee.functions.make_inputs(referee.case, referee.shape, seed)
         referee.ring[int(entry)] = batch
         slots[entry] = write_tensors(referee.batches, batch, int(entry))
     return slots

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from phasewise.bench.case import BuiltCase
-from phasewise.bench.threads import use_host_threads
 from phasewise.judge.trajectory import Named, Trajectory
 from phasewise.records.plan import Allowance
 from phasewise.records.validate import Guard
@@ -81,11 +80,6 @@ def audit(case: BuiltCase, batch: Named, outputs: Named) -> Named:
 
 def unlike(now: Named, before: Named, allowance: Allowance) -> str:
     """A sentence if two results of the same work differ by more than the tier allows; "" if they don't."""
-    with use_host_threads():
-        return _find_difference(now, before, allowance)
-
-
-def _find_difference(now: Named, before: Named, allowance: Allowance) -> str:
     if now.keys() != before.keys():
         return f"the outputs are {', '.join(now) or 'none'}, they were {', '.join(before) or 'none'}"
     for name, tensor in now.items():
@@ -103,10 +97,9 @@ def _find_difference(now: Named, before: Named, allowance: Allowance) -> str:
 
 def stale(now: Named, before: Named, expected: Named) -> str:
     """Name of an output that is still the one before, where another was due; "" where there is none."""
-    with use_host_threads():
-        for name in now.keys() & before.keys() & expected.keys():
-            if same_bits(now[name], before[name]) and not same_bits(expected[name], before[name]):
-                return name
+    for name in now.keys() & before.keys() & expected.keys():
+        if same_bits(now[name], before[name]) and not same_bits(expected[name], before[name]):
+            return name
     return ""
 
 
