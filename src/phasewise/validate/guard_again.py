@@ -63,7 +63,9 @@ def later_steps(trial: Trial) -> Guard:
     extra = random.Random(f"{plan.seed} {plan.variant} {trial.case.planned.case}").randint(1, fewest)
     end, count = time.monotonic() + LATER_S, 0
     while count < fewest + extra or (count < MORE_STEPS + extra and time.monotonic() < end):
-        trial.case.step(trial.place(trial.batch(count)))
+        raw = trial.case.step(trial.place(trial.batch(count)))
+        trial.case.synchronize()
+        trial.case.outputs(raw)
         count += 1
     trial.case.restore()
     problem = ""

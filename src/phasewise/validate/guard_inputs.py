@@ -15,7 +15,9 @@ def inputs_unchanged(trial: Trial, steps: Sequence[Watched]) -> Guard:
     name = "inputs-unchanged"
     for index, step in enumerate(steps):
         pristine = trial.pristine[index]
-        changed = [key for key in pristine if not same_bits(step.batch[key], pristine[key])]
+        changed = [
+            key for key, tensor in pristine.items() if key not in step.batch or not same_bits(step.batch[key], tensor)
+        ]
         if changed:
             return guard(name, f"step {index} changed the canonical batch in {', '.join(changed)}; work on a copy")
         if trial.case.planned.inputs == "resident" and not step.left_alone:

@@ -39,7 +39,7 @@ class Watched:
     early: Named
     late: Named
     again: Named
-    # generators of random numbers that moved meanwhile
+    # generators of random numbers that moved from before it was placed to after it was read
     drew: tuple[str, ...]
 
 
@@ -51,9 +51,9 @@ def watch_steps(trial: Trial) -> tuple[Watched, ...]:
 
 def _watch_step(trial: Trial, index: int) -> Watched:
     case = trial.case
+    generators = _read_generators(case.device)
     placed = case.place(index)
     before = clone(tensors_in(placed))
-    generators = _read_generators(case.device)
     case.synchronize()
     raw = case.step(placed)
     if case.program.sync is not None:
