@@ -39,6 +39,7 @@ CHEATS = {
     "wrong_after_many_steps": ("later-steps", "more steps"),
     "one_wrong_element": ("output", "at [3, 2] it is off"),
     "draws_random_numbers": ("no-random-numbers", "torch's generator"),
+    "draws_in_place": ("no-random-numbers", "torch's generator"),
     "swallowed_nan": ("output", "not finite where the reference is, or the reverse"),
     "replaced_clock": ("clock-intact", "time.perf_counter"),
     "missing_output": ("output", "it is missing"),

@@ -4,7 +4,7 @@ from honest_parts import infer, layer, make_inputs, make_workload
 
 __all__ = ["make_inputs"]
 workload = make_workload()
-PATIENCE = 20
+PATIENCE = 40
 
 
 def build(switches, inputs, case, shape, device):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from phasewise.bench.case import BuiltCase
 from phasewise.bench.commands import WorkerState
-from phasewise.bench.counting import ALLOCATIONS, OperatorWatch, run_as_written, watch_operators
+from phasewise.bench.counting import ALLOCATIONS, OperatorWatch, run_as_written
 from phasewise.bench.functions import Batch
 from phasewise.tensors import clone, tensors_in
 
@@ -62,38 +63,79 @@ def look_at_hooks(worker: WorkerState) -> str:
     return find_hook_work(case, case.batches[0])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Hook:
+    """One of a program's hooks, called with what a step returned."""
+
+    name: str
+    run: Callable[[Any], Any]
+    # what it works on beside that
+    given: Any = ()
+    # whether it is followed where the memory of its results comes from
+    is_traced: bool = False
+    # what the calls before were given and gave
+    held: list[Any] = field(default_factory=list)
+
+
 def find_hook_work(case: BuiltCase, batch: Batch) -> str:
-    """A sentence on a hook that does something worth timing; "" if none does."""
+    """A sentence on a hook that does something worth timing; "" if none does.
+
+    All hooks are called after each of a few steps, and each of them once as the first: what a step has put off is done by the first who asks.
+    """
+    hooks = _list_hooks(case, batch)
+    problem = ""
+    for turn, first in enumerate(_take_turns(hooks)):
+        raw = _step(case, batch)
+        for hook in (first, *(other for other in hooks if other is not first)):
+            problem = problem or _call(hook, raw, is_settled=turn >= EARLIER)
+    for hook in hooks if case.device.type == "cuda" and not problem else ():
+        if kernel := _find_foreign_kernel(hook.run, _step(case, batch), case.device):
+            problem = f"`{hook.name}`, which is not timed, launches {kernel}, a kernel that is not ATen's"
+            break
+    return f"{problem}; move the work into the step" if problem else ""
+
+
+def _list_hooks(case: BuiltCase, batch: Batch) -> list[Hook]:
     program, initial = case.program, case.initial
-    place, outputs = program.place, program.outputs
+    place, outputs, state, load = program.place, program.outputs, program.state, program.load
     assert place is not None and outputs is not None, "fill_defaults has run"
+    # other packages are what a peer is made of
+    is_traced = case.device.type == "cpu" and case.plan.peer is None
+    hooks = []
+    if state is not None:
+        hooks.append(Hook(name="state", run=lambda raw: dict(state())))
+    if load is not None:
+        hooks.append(Hook(name="load", run=lambda raw: load(initial), given=initial))
     # a mapping may compute when it is read
-    hooks: dict[str, Callable[[Any], Any]] = {"outputs": lambda raw: dict(outputs(raw))}
-    if program.state is not None:
-        state = program.state
-        hooks["state"] = lambda raw: dict(state())
-    if program.load is not None:
-        load = program.load
-        hooks["load"] = lambda raw: load(initial)
-    if case.planned.inputs == "resident":
-        hooks["place"] = lambda raw: place(batch)
-    given: dict[str, Any] = {"outputs": (), "state": (), "load": initial, "place": batch}
-    for hook, run in hooks.items():
-        # right after a step, since what the step has put off is done by the first hook that asks
-        problem = _watch(case, batch, run, given[hook])
-        if not problem and hook in ("outputs", "place"):
-            problem = _trace(case, batch, run, given[hook])
-        if problem:
-            return f"`{hook}`, which is not timed, {problem}; move the work into the step"
-    return ""
+    hooks.append(Hook(name="outputs", run=lambda raw: dict(outputs(raw)), is_traced=is_traced))
+    # a peer that makes its own format there only looks faster by it, and nobody claims that it is
+    if case.planned.inputs == "resident" and case.plan.peer is None:
+        hooks.append(Hook(name="place", run=lambda raw: place(batch), given=batch, is_traced=is_traced))
+    return hooks
 
 
-def _watch(case: BuiltCase, batch: Batch, run: Callable[[Any], Any], given: Any) -> str:
-    """What is wrong with a hook, as a clause; "" if nothing is."""
-    raw = _step(case, batch)
-    with watch_operators() as watch:
-        result = run(raw)
-    elements = sum(tensor.numel() for value in (given, raw, result) for tensor in tensors_in(value).values())
+def _take_turns(hooks: list[Hook]) -> list[Hook]:
+    """Who is called first after each step; those that are traced once enough calls have shown what memory the program holds."""
+    plain = [hook for hook in hooks if not hook.is_traced]
+    traced = [hook for hook in hooks if hook.is_traced]
+    return traced[:1] * (EARLIER - len(plain)) + plain + traced
+
+
+def _call(hook: Hook, raw: Any, is_settled: bool) -> str:
+    """What a call of a hook does wrong, as the beginning of a sentence; "" if nothing."""
+    with run_as_written(), MemoryTrace() if hook.is_traced else OperatorWatch() as watch:
+        result = hook.run(raw)
+    problem = _find_work(watch, (hook.given, raw, result))
+    if isinstance(watch, MemoryTrace):
+        if is_settled and not problem:
+            problem = _find_unknown(watch, result, known=find_memory([hook.given, hook.held, raw]))
+        hook.held.extend((raw, result, watch.kept))
+    return problem and f"`{hook.name}`, which is not timed, {problem}"
+
+
+def _find_work(watch: OperatorWatch, seen: Iterable[Any]) -> str:
+    """What of the operators is work, as a clause, where `seen` is what they were given and gave; "" if none is."""
+    elements = sum(tensor.numel() for value in seen for tensor in tensors_in(value).values())
     product = next((operator for operator in watch.operators if PRODUCTS.fullmatch(operator)), None)
     if product is not None:
         return f"calls {product}"
@@ -102,26 +144,11 @@ def _watch(case: BuiltCase, batch: Batch, run: Callable[[Any], Any], given: Any)
         return f"calls {foreign}, an operator that is not ATen's"
     if watch.elements > MOST_TOUCHED * (elements + FEW):
         return f"touches {watch.elements:,} elements where it is given {elements:,}"
-    if case.device.type == "cuda" and (kernel := _find_foreign_kernel(run, _step(case, batch), case.device)):
-        return f"launches {kernel}, a kernel that is not ATen's"
     return ""
 
 
-def _trace(case: BuiltCase, batch: Batch, run: Callable[[Any], Any], given: Any) -> str:
-    """As `_watch`, of memory that no operator seen here has written: code beside torch or another thread has."""
-    if case.device.type != "cpu" or case.plan.peer is not None:
-        # other packages are what a peer is made of
-        return ""
-    held: list[Any] = [given]
-    for _ in range(EARLIER):
-        raw = _step(case, batch)
-        with run_as_written(), MemoryTrace() as before:
-            held += [raw, run(raw)]
-        held.append(before.kept)
-    raw = _step(case, batch)
-    with run_as_written(), MemoryTrace() as trace:
-        result = run(raw)
-    known = find_memory([held, raw])
+def _find_unknown(trace: MemoryTrace, result: Any, known: set[int]) -> str:
+    """As `_find_work`, of memory that no operator seen here has written: code beside torch or another thread has."""
     for read, written in trace.calls:
         if not read <= known:
             return "reads memory that no operator of ATen has written"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from pathlib import Path
 
 from phasewise.records.validate import CheckResult, Validation
 
-# TensorBoard looks for `tfevents`; the writer's own name holds the host's
+# TensorBoard looks for `tfevents`
 NAME = "events.out.tfevents.curve"
 # what a curve that training drew runs over; other charts are spectra or times, which TensorBoard's scalars are not
 OVER = ("epoch", "step")
+# of the format of its files, as TensorBoard looks for it in the first event
+VERSION = "brain.Event:2"
 
 
 def write_curves(validation: Validation, folder: Path) -> tuple[Path, ...]:
@@ -32,15 +35,22 @@ def write_curves(validation: Validation, folder: Path) -> tuple[Path, ...]:
 
 
 def _write(path: Path, check: CheckResult) -> None:
-    # with torch it takes seconds, and few variants have a curve
-    from torch.utils.tensorboard import SummaryWriter
+    # few variants have a curve; torch's own writer would take a second to bring torch along
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.record_writer import RecordWriter
 
     assert check.chart is not None, "only checks with a chart are drawn"
-    with SummaryWriter(str(path)) as writer:
-        for line in check.chart.series:
-            for x, y in zip(line.x, line.y, strict=True):
-                if y is not None:
-                    writer.add_scalar(line.label, y, int(x))
-    (written,) = set(path.glob("events.out.tfevents.*")) - {path / NAME}
+    now = time.time()
+    events = [Event(wall_time=now, file_version=VERSION)]
+    for line in check.chart.series:
+        for x, y in zip(line.x, line.y, strict=True):
+            if y is not None:
+                value = Summary.Value(tag=line.label, simple_value=y)
+                events.append(Event(wall_time=now, step=int(x), summary=Summary(value=[value])))
+    path.mkdir(parents=True, exist_ok=True)
     # in the place of the curves of a run before
-    written.replace(path / NAME)
+    with (path / NAME).open("wb") as file:
+        writer = RecordWriter(file)
+        for event in events:
+            writer.write(event.SerializeToString())

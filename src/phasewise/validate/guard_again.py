@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
-from typing import Any
-
-import numpy
-import torch
+import time
+from collections.abc import Sequence
 
 from phasewise.records.validate import Guard, guard
-from phasewise.tensors import all_same_bits, difference, same_bits
-from phasewise.validate.trial import Trial
+from phasewise.tensors import all_same_bits, difference
+from phasewise.validate.trial import Trial, audit
+from phasewise.validate.watched import Watched
+
+# more steps than all guards before have made together, as far as they fit in this time
+MORE_STEPS = 24
+LATER_S = 0.5
 
 
 def state_restored(trial: Trial) -> Guard:
@@ -35,52 +38,37 @@ def state_restored(trial: Trial) -> Guard:
     return guard(name, "")
 
 
-def repeated(trial: Trial) -> Guard:
+def repeated(trial: Trial, steps: Sequence[Watched]) -> Guard:
     """The same batches from the same state give the same results as the first time."""
-    trial.case.restore()
     problem = ""
-    for index in range(trial.steps):
-        raw = trial.case.step(trial.case.place(index))
-        problem = problem or trial.unlike_first(trial.read(raw, trial.batch(index)), index)
+    for index, step in enumerate(steps):
+        problem = problem or trial.unlike_first(audit(trial.case, trial.batch(index), step.late), index)
     return guard("repeated", problem and f"{problem}, with the same batches from the same state")
+
+
+def no_random_numbers(trial: Trial, steps: Sequence[Watched]) -> Guard:
+    """A step draws no random numbers: samplers take theirs from `make_inputs`."""
+    # the first step may compile, which draws
+    drew = steps[-1].drew
+    return guard(
+        "no-random-numbers", f"a step drew from {', '.join(drew)}; take random numbers from make_inputs" if drew else ""
+    )
 
 
 def later_steps(trial: Trial) -> Guard:
     """Results are still right after a number of steps that the program can't know."""
-    steps = len(trial.first.outputs)
+    fewest = len(trial.pristine)
     plan = trial.case.plan
     # a sequence of its own for each case, so that no step count is safe
-    extra = random.Random(f"{plan.seed} {plan.variant} {trial.case.planned.case}").randint(1, steps)
-    for index in range(steps + extra):
-        trial.step(trial.batch(index))
+    extra = random.Random(f"{plan.seed} {plan.variant} {trial.case.planned.case}").randint(1, fewest)
+    end, count = time.monotonic() + LATER_S, 0
+    while count < fewest + extra or (count < MORE_STEPS + extra and time.monotonic() < end):
+        raw = trial.case.step(trial.place(trial.batch(count)))
+        trial.case.synchronize()
+        trial.case.outputs(raw)
+        count += 1
     trial.case.restore()
     problem = ""
     for index in range(trial.steps):
         problem = problem or trial.unlike_first(trial.step(trial.batch(index)), index)
-    return guard("later-steps", problem and f"after {steps + extra} more steps, {problem}")
-
-
-def no_random_numbers(trial: Trial) -> Guard:
-    """A step draws no random numbers: samplers take theirs from `make_inputs`."""
-    trial.case.restore()
-    # the first step may compile, which draws
-    trial.step(trial.batch(0))
-    before = _generators(trial.case.device)
-    trial.step(trial.batch(1))
-    drawn = [name for name, state in _generators(trial.case.device).items() if not same_bits(state, before[name])]
-    problem = f"a step drew from {', '.join(drawn)}; take random numbers from make_inputs" if drawn else ""
-    return guard("no-random-numbers", problem)
-
-
-def _generators(device: torch.device) -> dict[str, torch.Tensor]:
-    # (name, words, position, ...), of the generator that numpy.random's functions share
-    shared: Any = numpy.random.get_state()
-    words, position = shared[1:3]
-    states = {
-        "torch's generator": torch.get_rng_state(),
-        "the module random": torch.tensor(random.getstate()[1]),
-        "numpy.random": torch.tensor([*words.tolist(), position]),
-    }
-    if device.type == "cuda":
-        states["torch's CUDA generator"] = torch.cuda.get_rng_state(device)
-    return states
+    return guard("later-steps", problem and f"after {count} more steps, {problem}")

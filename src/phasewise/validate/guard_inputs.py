@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from phasewise.records.validate import Guard, guard, skipped
-from phasewise.tensors import all_same_bits, clone, overlaps, overwrite, same_bits, tensors_in
+from phasewise.tensors import overlaps, overwrite, same_bits, tensors_in
 from phasewise.validate.trial import Trial
+from phasewise.validate.watched import Watched
 
 
-def inputs_unchanged(trial: Trial) -> Guard:
+def inputs_unchanged(trial: Trial, steps: Sequence[Watched]) -> Guard:
     """A step may consume what `place` made, never the canonical batch; where inputs are resident, not even that."""
     name = "inputs-unchanged"
-    resident = trial.case.planned.inputs == "resident"
-    trial.case.restore()
-    for index in range(trial.steps):
-        batch, pristine = trial.batch(index), trial.batch(index)
-        placed = trial.place(batch)
-        before = clone(tensors_in(placed))
-        trial.case.step(placed)
-        trial.case.synchronize()
-        changed = [key for key in batch if not same_bits(batch[key], pristine[key])]
+    for index, step in enumerate(steps):
+        pristine = trial.pristine[index]
+        changed = [
+            key for key, tensor in pristine.items() if key not in step.batch or not same_bits(step.batch[key], tensor)
+        ]
         if changed:
             return guard(name, f"step {index} changed the canonical batch in {', '.join(changed)}; work on a copy")
-        if resident and not all_same_bits(tensors_in(placed), before):
+        if trial.case.planned.inputs == "resident" and not step.left_alone:
             return guard(
                 name, f"step {index} changed the placed batch, which is resident and used again; work on a copy"
             )
     return guard(name, "")
 
 
-def outputs_apart(trial: Trial) -> Guard:
+def outputs_apart(trial: Trial, steps: Sequence[Watched]) -> Guard:
     """Outputs share no memory with the inputs, unless these are the program's own static buffers."""
-    trial.case.restore()
-    other = tensors_in(trial.place(trial.batch(1)))
-    batch = trial.batch(0)
-    placed = trial.place(batch)
-    # memory that `place` hands out again and again belongs to the program
-    inputs = {
-        f"placed{path}": tensor
-        for path, tensor in tensors_in(placed).items()
-        if not any(overlaps(tensor, another) for another in other.values())
-    }
-    inputs |= {f"batch/{key}": tensor for key, tensor in batch.items()}
-    raw = trial.case.step(placed)
-    trial.case.synchronize()
-    for key, output in trial.raw_outputs(raw).items():
-        for path, tensor in inputs.items():
-            if overlaps(output, tensor):
-                return guard("outputs-apart", f"output {key!r} shares memory with the input {path}; return a copy")
+    for step in steps:
+        others = [tensor for other in steps if other is not step for tensor in tensors_in(other.placed).values()]
+        # memory that `place` hands out again and again belongs to the program
+        inputs = {
+            f"placed{path}": tensor
+            for path, tensor in tensors_in(step.placed).items()
+            if not any(overlaps(tensor, other) for other in others)
+        }
+        inputs |= {f"batch/{key}": tensor for key, tensor in step.batch.items()}
+        for key, output in step.outputs.items():
+            for path, tensor in inputs.items():
+                if overlaps(output, tensor):
+                    return guard("outputs-apart", f"output {key!r} shares memory with the input {path}; return a copy")
     return guard("outputs-apart", "")
 
 

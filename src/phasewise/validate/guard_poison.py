@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ import torch
 
 from phasewise.bench.case import BuiltCase, build_case
 from phasewise.records.validate import Guard, guard, skipped
-from phasewise.tensors import category, clone, overlaps, poison, same_bits, tensors_in
+from phasewise.tensors import category, overlaps, poison, same_bits, tensors_in
 from phasewise.validate.trial import PROGRAM_ERRORS, Trial, audit, unlike
+from phasewise.validate.watched import Watched
 
 # the CUDA caching allocator serves up to 1 MB from segments of 2 MB, up to 10 MB from segments of 20 MB, and more from
 # segments of their own (c10/cuda/CUDACachingAllocator); blocks of these sizes, freed again, are what it hands out next
@@ -24,29 +25,20 @@ FREED_BLOCKS = ((1 << 20, 32), (10 << 20, 8), (64 << 20, 4))
 DETERMINISTIC: Any = torch.utils.deterministic
 
 
-def outputs_poisoned(trial: Trial) -> Guard:
+def outputs_poisoned(trial: Trial, steps: Sequence[Watched]) -> Guard:
     """Results that the program still holds are overwritten with NaN; the next step has to compute them again.
 
     Only results that differed between two steps are poisoned: a constant may well be kept.
     """
-    trial.case.restore()
-    batches = [trial.batch(0), trial.batch(1)]
-    results, copies = [], []
-    inputs = list(batches[0].values()) + list(batches[1].values())
-    for batch in batches:
-        placed = trial.place(batch)
-        inputs += tensors_in(placed).values()
-        raw = trial.case.step(placed)
-        trial.case.synchronize()
-        found = tensors_in(raw) | {f"output/{key}": tensor for key, tensor in trial.raw_outputs(raw).items()}
-        results.append(found)
-        copies.append(clone(found))
-    for path in copies[0].keys() & copies[1].keys():
-        if same_bits(copies[0][path], copies[1][path]) or category(copies[0][path]) not in ("float", "complex"):
+    inputs = [tensor for step in steps for tensor in (*step.batch.values(), *tensors_in(step.placed).values())]
+    one, other = steps[0].copies, steps[-1].copies
+    for path in one.keys() & other.keys():
+        if same_bits(one[path], other[path]) or category(one[path]) not in ("float", "complex"):
             continue
-        for found in results:
-            if found[path].layout == torch.strided and not any(overlaps(found[path], tensor) for tensor in inputs):
-                poison(found[path])
+        for step in steps:
+            found = step.results[path]
+            if found.layout == torch.strided and not any(overlaps(found, tensor) for tensor in inputs):
+                poison(found)
     trial.case.restore()
     problem = trial.unlike_first(trial.step(trial.batch(0)), 0)
     return guard(

@@ -114,8 +114,9 @@ class LanguageModel(nn.Module):
 
     def __init__(self, sizes: Sizes, ways: Ways) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(sizes.vocabulary, sizes.width)
-        self.positions = nn.Embedding(sizes.length, sizes.width)
+        # not drawn: `make_model` loads them, and to draw on "meta" torch would import its compiler, a second of every process
+        self.tokens = nn.Embedding.from_pretrained(torch.empty(sizes.vocabulary, sizes.width), freeze=False)
+        self.positions = nn.Embedding.from_pretrained(torch.empty(sizes.length, sizes.width), freeze=False)
         self.blocks = nn.ModuleList(Block(sizes, ways) for _ in range(sizes.layers))
         self.norm = nn.LayerNorm(sizes.width)
         self.head: nn.Linear | PaddedClasses = nn.Linear(sizes.width, sizes.vocabulary)
