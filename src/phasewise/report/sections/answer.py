@@ -69,9 +69,10 @@ def _best(case: CaseResult, row: Row | None) -> Tile:
 
 
 def _baseline(case: CaseResult) -> Tile:
-    # by the ratio, as in the chart: times of single runs differ by more
-    first = next((one.time_s for one in case.ladder if one.kind == "baseline"), None)
-    first = first or next((row.time_s for row in case.rows if row.kind.value == "baseline"), None)
+    timed = next((row.time_s for row in case.rows if row.kind.value == "baseline"), None)
+    # by the ratios, as in the chart: times of single runs differ by more
+    by_ratios = next((one.time_s for one in case.ladder if one.kind == "baseline"), None)
+    first = timed or by_ratios if _is_direct(case) else by_ratios or timed
     takes = f"it takes {show.time(first.estimate)}" if first else "too slow to be timed here"
     mark = claims.mark(case.stack_status, chained=case.stack_chained)
     if case.stack_status is Status.BASELINE:
@@ -85,6 +86,11 @@ def _baseline(case: CaseResult) -> Tile:
         return Tile("Over your code", bound, takes if case.stack_at_least else f"no ratio is on record; {takes}")
     told = f"{show.only_bounds(case.stack_speedup)}{mark}; {takes}"
     return Tile("Over your code", show.ratio(case.stack_speedup.estimate), told, claims.headline_tone(case))
+
+
+def _is_direct(case: CaseResult) -> bool:
+    """Whether the end of the stack was timed beside the baseline."""
+    return case.stack_speedup is not None and not case.stack_chained
 
 
 def _cost(row: Row | None) -> Tile:
@@ -126,6 +132,8 @@ def _ladder(case: CaseResult) -> tuple[Block, ...]:
         "Each time is the next one times the ratio between the two, which was measured side by side: single runs of one program "
         "differ by more. Ratio: of a phase over its parent, of another way's time over ours."
     )
+    if _is_direct(case):
+        note += f" Side by side with your code, the end of the stack is {show.ratio_interval(case.stack_speedup)} as fast."
     titles = columns("What", "Kind", "#A step", "#Ratio")
     return beside(figure, Table(f"Times of {case.case}", titles, rows, note=note))
 
