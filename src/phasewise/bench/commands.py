@@ -22,7 +22,7 @@ from phasewise.bench.stepper import Bench, make_flush
 from phasewise.bench.tampering import find_tampering
 from phasewise.bench.threads import share_cores
 from phasewise.bench.timing import freeze_heap, measure_energy, settle, time_block, time_placing, time_singles, wait_for
-from phasewise.model.sources import name_loaded
+from phasewise.model.sources import name_modules
 from phasewise.records.machine import Sensors
 from phasewise.tensor_files import Slot, read_tensors, write_tensors
 from phasewise.tensors import find_problem
@@ -206,8 +206,8 @@ def read_memory(worker: WorkerState) -> dict[str, Any]:
 
 
 def name_files(worker: WorkerState) -> list[str]:
-    """Names of the files that this process has loaded of the workload and the kit."""
-    return name_loaded(sys.modules)
+    """Names of the modules' files that this process has loaded of the workload and the kit."""
+    return sorted(name_modules(sys.modules))
 
 
 def read_threads() -> frozenset[int]:

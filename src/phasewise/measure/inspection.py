@@ -10,6 +10,7 @@ import random
 
 from phasewise.judge.case import Judge
 from phasewise.measure.sampling import Sampling
+from phasewise.model.refusals import tells_of_memory
 from phasewise.records.measure import Inspection, Refresh, ShortBlock
 from phasewise.records.validate import Outcome, TensorError
 from phasewise.records.verdict import Failure, Reason
@@ -72,7 +73,7 @@ def inspect_block(sampling: Sampling, arm: str, step: int) -> None:
         _inspect(sampling, judge, arm, step % judge.steps)
 
 
-def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
+def finish_inspections(sampling: Sampling, arm: str, *, slow: bool, is_last: bool) -> None:
     """After the rounds of a set: what is left to be judged of an arm. Raises ProcessFailed."""
     judge = find_judge(sampling, arm)
     if judge is None:
@@ -93,7 +94,9 @@ def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
         if arm == VARIANT and not slow:
             _inspect_renewed(sampling, judge, arm)
     if arm == VARIANT and arm in sampling.drivers and not slow:
-        _compare_refreshes(sampling, judge, driver)
+        # by one more set nobody is refused whom none before has told of
+        if not (is_last and judge.device == "cpu" and sampling.refreshes) or tells_of_memory(sampling.refreshes):
+            _compare_refreshes(sampling, judge, driver)
         # the gate has looked at them too, before the program had made many steps
         told = driver.apply("phasewise.bench.hooks:look_at_hooks", str) if judge.device == "cpu" else []
         if problem := next(filter(None, told), ""):
@@ -171,11 +174,13 @@ def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmProcesses) -
         judge.fill([driver], dict.fromkeys(range(count)))
         driver.block(count, 0, 0)
     for _ in range(pairs):
-        sampling.refreshes.append(
-            _count_operators(sampling, judge, driver, count)
-            if judge.device == "cpu"
-            else _time_passes(sampling, judge, count)
-        )
+        if judge.device != "cpu":
+            sampling.refreshes.append(_time_passes(sampling, judge, count))
+            continue
+        sampling.refreshes.append(pair := _count_operators(sampling, judge, driver, count))
+        if not tells_of_memory([pair]):
+            # the lesser excess of a set counts
+            return
 
 
 def _count_operators(sampling: Sampling, judge: Judge, driver: ArmProcesses, steps: int) -> Refresh:

@@ -12,7 +12,7 @@ from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.sampling import Tools
 from phasewise.measure.scale import measure_scale
 from phasewise.model.freshness import Closure
-from phasewise.model.ratios import stop_rules
+from phasewise.model.ratios import stop_alone, stop_rules
 from phasewise.records.measure import CaseMeasurement, Measurement
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.store import digest
@@ -74,7 +74,7 @@ def _want(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates) -> W
         arms=arms,
         pairs=pairs,
         budget=plan.budget,
-        stop=stop_rules(plan.budget),
+        stop=stop_rules(plan.budget) if pairs else stop_alone(plan.budget),
     )
 
 

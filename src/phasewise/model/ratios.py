@@ -6,6 +6,7 @@ from math import log
 
 from msgspec import structs
 
+from phasewise.model.refusals import LEAST_SETS
 from phasewise.records.measure import CaseMeasurement, Round
 from phasewise.records.plan import Budget
 from phasewise.stats import BetweenVariance, RatioEstimate, StopRules, estimate_ratio
@@ -29,6 +30,12 @@ def stop_rules(budget: Budget) -> StopRules:
         most_sets=max(budget.min_sets, budget.max_sets),
         clear=CLEAR,
     )
+
+
+def stop_alone(budget: Budget) -> StopRules:
+    """How much of what is compared with nothing is timed: no interval becomes narrower by more sets than rules on its times ask for."""
+    rounds, sets = max(2, budget.min_rounds), min(budget.min_sets, LEAST_SETS)
+    return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=sets, most_sets=sets)
 
 
 def paired_log_ratios(case: CaseMeasurement, numerator: str, denominator: str) -> list[list[float]]:

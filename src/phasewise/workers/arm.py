@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from phasewise.model.sources import add_named_files
 from phasewise.records.plan import VariantPlan
 from phasewise.records.verdict import Failure, Reason
 from phasewise.tensor_files import Slot
@@ -227,7 +228,7 @@ class ArmProcesses:
 
     def files(self) -> set[str]:
         """Names of the files that the processes have loaded of the workload and the kit."""
-        return {name for answer in self._ask("files") for name in answer}
+        return add_named_files({name for answer in self._ask("files") for name in answer})
 
     def close(self) -> None:
         """End the processes; the program is closed first if they still live."""
