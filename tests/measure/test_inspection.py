@@ -77,7 +77,9 @@ class FakeJudge:
         )  # fmt: skip
 
 
-def run(judge: FakeJudge, clock: Clock | None = None, *, ranks: int = 1, late_s: float = 0.0, **fake: Any) -> CaseMeasurement:
+def run(
+    judge: FakeJudge, clock: Clock | None = None, *, ranks: int = 1, late_s: float = 0.0, **fake: Any
+) -> CaseMeasurement:
     clock = clock or Clock()
     arms = [
         entrant(clock, "parent", step_s=2e-3, **fake),

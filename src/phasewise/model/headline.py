@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from phasewise.model.ratios import stop_rules
 from phasewise.model.stack import BASELINE
-from phasewise.records.plan import Kind, PlannedTarget, RunPlan, VariantPlan
+from phasewise.records.plan import Budget, Kind, PlannedTarget, RunPlan, VariantPlan
+from phasewise.stats import StopRules
 
 # beside the baseline and ours
 MOST_PEERS = 4
 # sets of processes, where every round is clear and where one is not
 FEW, MANY = 3, 5
+# every round is beyond that ratio
+CLEAR = 3.0
 # of targets, what a ratio to the baseline tells
 RATIOS = ("speedup", "time_s", "items_per_s")
 
@@ -31,6 +36,35 @@ class Cast:
     def members(self) -> tuple[str, ...]:
         """Those whose plans and gates decide what is timed."""
         return tuple(dict.fromkeys((self.stack[0], self.stack[-1], *self.compared, *self.peers)))
+
+
+def find_own(cast: Cast, plans: Mapping[str, VariantPlan], case: str) -> str:
+    """The variant whose own rounds beside its parent are those of the headline, since nobody else takes part; "" where there is none.
+
+    `plans` are those of the cast and of its whole stack. Gates are not asked: this is known before anything is timed.
+    """
+    *ours, first = [name for name in cast.stack if _is_timed(plans[name])] or [""]
+    others = [name for name in (*cast.compared, *cast.peers) if _is_timed(plans[name]) and name not in ours]
+    is_alone = len(ours) == 1 and first == cast.stack[-1] and not others
+    return ours[0] if is_alone and not plans[first].case(case).baseline_at else ""
+
+
+def _is_timed(plan: VariantPlan) -> bool:
+    return not (plan.skip or plan.untimed)
+
+
+def stop_headline(budget: Budget) -> StopRules:
+    """Three sets of processes where every round is beyond 3x, else five; one where the budget allows no more."""
+    rounds = max(2, budget.min_rounds)
+    if budget.max_sets == 1:
+        return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=1, most_sets=1)
+    clear = ((math.log(CLEAR), FEW),)
+    return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=MANY, most_sets=MANY, clear=clear)
+
+
+def stop_own(budget: Budget) -> StopRules:
+    """The same for a variant whose own rounds are the headline: in a single set it may have more, as any other."""
+    return stop_rules(budget) if budget.max_sets == 1 else stop_headline(budget)
 
 
 def cast_headline(run_plan: RunPlan, plans: Mapping[str, VariantPlan], case: str) -> Cast:
