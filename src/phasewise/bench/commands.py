@@ -22,11 +22,14 @@ from phasewise.bench.stepper import Bench, make_flush
 from phasewise.bench.tampering import find_tampering
 from phasewise.bench.threads import share_cores
 from phasewise.bench.timing import freeze_heap, measure_energy, settle, time_block, time_placing, time_singles, wait_for
-from phasewise.model.sources import name_modules
+from phasewise.model.sources import name_loaded
 from phasewise.records.machine import Sensors
 from phasewise.tensor_files import Slot, read_tensors, write_tensors
 from phasewise.tensors import find_problem
 from phasewise.workers.channel import Channel
+
+# imported by who compiles
+COMPILER = "torch._inductor.compile_fx"
 
 
 @dataclass(kw_only=True)
@@ -64,6 +67,8 @@ class Opened:
     stateful: bool
     # whether the build drew, or seeded, random numbers
     draws: bool
+    # whether it needed torch's compiler
+    compiles: bool
     idle_power_w: float | None
 
 
@@ -119,6 +124,7 @@ def open_bench(
         version=bench.version,
         stateful=bench.state is not None,
         draws=draws,
+        compiles=COMPILER in sys.modules,
         idle_power_w=idle,
     )
     return worker, opened
@@ -206,8 +212,8 @@ def read_memory(worker: WorkerState) -> dict[str, Any]:
 
 
 def name_files(worker: WorkerState) -> list[str]:
-    """Names of the modules' files that this process has loaded of the workload and the kit."""
-    return sorted(name_modules(sys.modules))
+    """Names of the files that this process has loaded of the workload and the kit."""
+    return name_loaded(sys.modules)
 
 
 def read_threads() -> frozenset[int]:

@@ -6,17 +6,19 @@ server for each set of processes: the arms of a set share a layout, as they shar
 an environment that torch reads when it is imported starts fresh.
 
 A profile worker needs twice as long once more, for what torch.profiler and torch-tb-profiler import. A second server has these, a
-child of the first. What is timed comes from the first, but for an export and the module that it was made from: they need the compiler,
-which the profiler's tools bring along.
+child of the first that is forked when it is first asked for. What is timed comes from the first, but for an export and the module that it
+was made from: they need the compiler, which the profiler's tools bring along. The second server of a set of processes has the compiler
+alone, for programs of which their gate has told that they compile.
 
-`python -m phasewise.bench.forkserver LISTENER_FD [TOOLED_LISTENER_FD]` serves until its stdin ends, and with it what it forked. No
-server imports torch before its first request.
+`python -m phasewise.bench.forkserver LISTENER_FD TOOLED_LISTENER_FD TOOL...` serves until its stdin ends, and with it what it forked. No
+server imports torch before its first request. A tool is a module, or with a function behind a colon what is called once, too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import gc
 import importlib
 import json
@@ -25,7 +27,6 @@ import selectors
 import signal
 import socket
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,6 @@ from phasewise.bench.no_gc import no_gc
 from phasewise.model.apart import die_with_parent
 from phasewise.workers.descendants import adopt_orphans, end_descendants, end_orphans
 
-# of torch.profiler: it asks whether the compiler has something to annotate; of a second opinion: pandas
-TOOLS = ("torch._inductor", "torch_tb_profiler.profiler.data")
 # of a request, which holds the environment: what a socket takes at once (net.core.wmem_default)
 REQUEST_BYTES = 200_000
 # READ_FD and WRITE_FD of the worker and its stderr, then its files
@@ -59,10 +58,17 @@ class Server:
     listener: socket.socket
     # what its workers need beside torch
     tools: tuple[str, ...] = ()
+    # where the second server is asked for, with what its workers need; None where it is there, and in itself
+    tooled: tuple[socket.socket, tuple[str, ...]] | None = None
     # the second server, a child of the first
     second: int | None = None
     workers: dict[int, socket.socket] = field(default_factory=dict)
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+
+    @property
+    def listeners(self) -> tuple[socket.socket, ...]:
+        """Its own, and that of the second server while that is not there."""
+        return (self.listener, *(() if self.tooled is None else self.tooled[:1]))
 
     def serve(self) -> Order | None:
         """Fork for whoever asks. Returns in a child with its order, and in the server with None once stdin has ended."""
@@ -72,24 +78,26 @@ class Server:
             end.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakes.fileno())
-        for source in (sys.stdin, self.listener, ended):
+        for source in (sys.stdin, ended, *self.listeners):
             self.selector.register(source, selectors.EVENT_READ)
         while True:
             for key, _ in self.selector.select():
-                order = None
+                order, is_second = None, False
                 if key.fileobj is ended:
                     ended.recv(REQUEST_BYTES)
                     self._reap()
                 elif key.fileobj is self.listener:
                     order = self._fork()
+                elif key.fileobj in self.listeners:
+                    is_second = self._start_second()
                 elif key.fileobj is not sys.stdin:
                     self._drop(key.data)
-                if order is not None or key.fileobj is sys.stdin:
+                if order is not None or is_second or key.fileobj is sys.stdin:
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                     for end in (ended, wakes):
                         end.close()
-                    return order
+                    return self.serve() if is_second else order
 
     def close(self) -> None:
         """End all workers and what they left; the folder of the sockets goes with the last of them."""
@@ -99,9 +107,33 @@ class Server:
             os.waitpid(self.second, 0)
         end_descendants(os.getpid())
         with contextlib.suppress(OSError):
-            path = Path(self.listener.getsockname())
-            path.unlink()
-            path.parent.rmdir()
+            paths = [Path(listener.getsockname()) for listener in self.listeners]
+            for path in paths:
+                path.unlink()
+            paths[0].parent.rmdir()
+
+    def _start_second(self) -> bool:
+        """Fork the second server from this one, which has imported torch by then; whether this is the second now."""
+        assert self.tooled is not None, "it is asked for once"
+        listener, tools = self.tooled
+        _import(self.tools)
+        server, pid = os.getpid(), os.fork()
+        if pid:
+            self.selector.unregister(listener)
+            listener.close()
+            self.tooled, self.second = None, pid
+            return False
+        die_with_parent()
+        if os.getppid() != server:
+            os._exit(1)
+        # what its workers leave in sessions of their own comes to it
+        adopt_orphans()
+        self.selector.close()
+        for opened in (self.listener, *self.workers.values()):
+            opened.close()
+        self.listener, self.tools, self.tooled = listener, tools, None
+        self.workers, self.selector = {}, selectors.DefaultSelector()
+        return True
 
     def _fork(self) -> Order | None:
         """In a child its order, with nothing of the server left open."""
@@ -130,7 +162,7 @@ class Server:
         # only now the client may end it with its children
         connection.send(str(os.getpid()).encode())
         self.selector.close()
-        for opened in (connection, self.listener, *self.workers.values()):
+        for opened in (connection, *self.listeners, *self.workers.values()):
             opened.close()
         return Order(descriptors=tuple(descriptors), surroundings=json.loads(request))
 
@@ -161,16 +193,19 @@ class Server:
         return connection
 
 
-def _import(tools: Sequence[str]) -> None:
-    """What every worker needs, and no collection that would write to all of its pages in each child."""
-    if "phasewise.bench.commands" in sys.modules:
-        return
+@functools.cache
+def _import(tools: tuple[str, ...]) -> None:
+    """What every worker needs, once, and no collection that would write to all of its pages in each child."""
     with no_gc():
         import phasewise.bench.commands  # noqa: F401
 
-        for name in tools:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
+        for tool in tools:
+            name, _, function = tool.partition(":")
+            # one that is not there, or finds no compiler of C++, says so where it is wanted
+            with contextlib.suppress(ImportError, RuntimeError):
+                module = importlib.import_module(name)
+                if function:
+                    getattr(module, function)()
     gc.freeze()
 
 
@@ -198,19 +233,10 @@ def _surround(order: Order) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    plain, *others = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
-    profiler = os.fork() if others else None
+    plain, tooled = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:3])
     # what its workers leave in sessions of their own comes to it
     adopt_orphans()
-    if profiler == 0:
-        die_with_parent()
-        plain.close()
-        (tooled,) = others
-        server = Server(tooled, tools=TOOLS)
-    else:
-        for other in others:
-            other.close()
-        server = Server(plain, second=profiler)
+    server = Server(plain, tooled=(tooled, tuple(sys.argv[3:])))
     order = server.serve()
     if order is None:
         server.close()

@@ -145,13 +145,8 @@ def _installed() -> tuple[Path, ...]:
 
 def name_loaded(modules: Mapping[str, ModuleType]) -> list[str]:
     """Names of the files that count among `modules`, as of `sys.modules`, and of what they name in strings."""
-    return sorted(add_named_files(name_modules(modules)))
-
-
-def name_modules(modules: Mapping[str, ModuleType]) -> set[str]:
-    """The same without what they name in strings."""
     named = [name_module(module) for module in list(modules.values()) if isinstance(module, ModuleType)]
-    return {name for name in named if name is not None}
+    return sorted(add_named_files({name for name in named if name is not None}))
 
 
 def add_named_files(names: Iterable[str]) -> set[str]:
@@ -162,17 +157,15 @@ def add_named_files(names: Iterable[str]) -> set[str]:
         if path is None or path.suffix != ".py":
             continue
         folder = PurePosixPath(name).parent
-        about = path.stat()
-        found |= {str(folder / file) for file in _named_files(path, about.st_mtime_ns, about.st_size)}
+        found |= {str(folder / file) for file in _named_files(parse(path), path.parent)}
     return found
 
 
-@functools.lru_cache(maxsize=1024)
-def _named_files(path: Path, age: int, size: int) -> set[str]:
-    there = _list_files(path.parent)
+def _named_files(tree: ast.Module, folder: Path) -> set[str]:
+    there = _list_files(folder)
     ends = {
         node.value.rpartition("/")[2].rpartition("*")[2]  # type: ignore[attr-defined]
-        for node in ast.walk(_parse(path, age, size))
+        for node in ast.walk(tree)
         if _is_text(node) and node.value.endswith((*NATIVE, *DATA))  # type: ignore[attr-defined]
     }
     found = {name for name in there if name.endswith(tuple(ends))} if ends else set()

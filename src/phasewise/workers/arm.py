@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phasewise.model.sources import add_named_files
 from phasewise.records.plan import VariantPlan
 from phasewise.records.verdict import Failure, Reason
 from phasewise.tensor_files import Slot
@@ -53,7 +52,7 @@ class Launch:
     fresh: bool = True
     # the set that they are of, which may have a fork server of its own
     process_set: int | None = None
-    # whether the tools of a profile, and with them the compiler, may be imported already
+    # whether the compiler, and beside what is told of no time the tools of a profile, may be imported already
     tooled: bool = False
     # what its processes may see and write; None where they are trusted
     enclosure: Enclosure | None = None
@@ -123,9 +122,10 @@ def launch_function(
 
 def _choose_server(launch: Launch) -> str | None:
     """Which fork server may give its processes; None where they have to be fresh."""
+    tools = TOOLED if launch.tooled else ""
     if launch.fresh:
-        return None if launch.process_set is None else name_set(launch.process_set)
-    return TOOLED if launch.tooled else ""
+        return None if launch.process_set is None else name_set(launch.process_set) + tools
+    return tools
 
 
 class ArmProcesses:
@@ -228,7 +228,7 @@ class ArmProcesses:
 
     def files(self) -> set[str]:
         """Names of the files that the processes have loaded of the workload and the kit."""
-        return add_named_files({name for answer in self._ask("files") for name in answer})
+        return {name for answer in self._ask("files") for name in answer}
 
     def close(self) -> None:
         """End the processes; the program is closed first if they still live."""

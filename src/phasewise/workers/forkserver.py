@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,8 +18,12 @@ from phasewise.workers.scratch import PREFIX, sweep_scratch
 
 # where the server listens, for the processes of this run
 SERVER = "PHASEWISE_FORK_SERVER"
-# and behind this, the one that has imported the tools of a profile
+# and behind this, the one that has imported tools: those of a profile, or in a set of processes the compiler
 TOOLED = ".tooled"
+# of torch.profiler: it asks whether the compiler has something to annotate; of a second opinion: pandas
+PROFILER = ("torch._inductor", "torch_tb_profiler.profiler.data")
+# what it asks of the processor in a process each, so that it is asked once, comes with it
+COMPILER = ("torch._inductor.compile_fx", "torch._inductor.cpu_vec_isa:pick_vec_isa")
 # a server listens to its sockets by then
 SETTLED_S = 60.0
 # of a folder; the address of a socket has 107 in all
@@ -33,26 +38,26 @@ def name_set(number: int) -> str:
 def start_fork_server(sets: int = 0) -> int:
     """Start servers for the processes that this one starts from now on; returns the open file whose end is that of the servers.
 
-    Each of `sets` sets of processes has a server of its own.
+    Each of `sets` sets of processes has a server of its own, and one for what compiles.
     """
     sweep(_choose_folder())
     sweep_scratch(Path(tempfile.gettempdir()))
     path = str(Path(tempfile.mkdtemp(prefix=PREFIX, dir=_choose_folder())) / "forkserver")
     until, held = os.pipe()
-    _start([path, path + TOOLED], until)
+    _start(path, PROFILER, until)
     for number in range(sets):
-        _start([path + name_set(number)], until)
+        _start(path + name_set(number), COMPILER, until)
     os.close(until)
     os.environ[SERVER] = path
     return held
 
 
-def _start(paths: list[str], until: int) -> None:
-    """One server that listens here, as a fresh process."""
+def _start(path: str, tools: Sequence[str], until: int) -> None:
+    """One server that listens here, as a fresh process, and there for what needs these tools."""
     with ExitStack() as stack:
-        listeners = [stack.enter_context(_listen(path)).fileno() for path in paths]
+        listeners = [stack.enter_context(_listen(name)).fileno() for name in (path, path + TOOLED)]
         subprocess.Popen(
-            [sys.executable, "-m", "phasewise.bench.forkserver", *map(str, listeners)],
+            [sys.executable, "-m", "phasewise.bench.forkserver", *map(str, listeners), *tools],
             stdin=until,
             stdout=subprocess.DEVNULL,
             pass_fds=listeners,

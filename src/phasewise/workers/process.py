@@ -73,9 +73,9 @@ class Process:
         try:
             if enclosure is not None or not all(name.startswith(LATE) for name in environment):
                 server = None
-            elif server == TOOLED and environment:
+            elif server is not None and environment:
                 # the compiler, too, reads its environment when it is imported
-                server = ""
+                server = server.removesuffix(TOOLED)
             forked = (
                 None
                 if server is None
