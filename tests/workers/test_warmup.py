@@ -29,6 +29,12 @@ def test_a_warm_up_lasts_as_long_as_fifteen_blocks_and_no_longer_than_gpu_clocks
     assert 1500 <= steps[0.01] <= 1700 and 600 <= steps[0.004] <= 800
 
 
+def test_on_a_cpu_no_clock_has_to_rise() -> None:
+    clock = Clock()
+    arm = FakeArm(clock, "flat", step_s=1e-4, noise=0.0)
+    assert 1500 <= warm_up(arm, Budget(), cold=False, now=clock.now, device="cpu").warmup_steps <= 1700
+
+
 def test_a_program_that_never_settles_is_given_up_after_half_a_minute() -> None:
     clock = Clock()
     restless = FakeArm(clock, "restless", step_s=0.01, noise=0.0)

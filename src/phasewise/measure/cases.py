@@ -162,6 +162,7 @@ def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, gate: CaseValidat
         fresh_caches=chosen.is_told,
         switches=planned.switches or plan.switches,
         ranks=plan.ranks,
+        device=plan.device,
         cold=planned.cache == "cold",
         once_if_slow=chosen.once_if_slow,
         singles=chosen.is_told,

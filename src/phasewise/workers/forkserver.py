@@ -22,8 +22,14 @@ SERVER = "PHASEWISE_FORK_SERVER"
 TOOLED = ".tooled"
 # of torch.profiler: it asks whether the compiler has something to annotate; of a second opinion: pandas
 PROFILER = ("torch._inductor", "torch_tb_profiler.profiler.data")
-# what it asks of the processor in a process each, so that it is asked once, comes with it
-COMPILER = ("torch._inductor.compile_fx", "torch._inductor.cpu_vec_isa:pick_vec_isa")
+# with what it finds out once a process, half of the time of a program whose kernels are in the cache: what the processor can do, and the
+# hashes of all files of torch and Triton, by which it looks kernels up
+COMPILER = (
+    "torch._inductor.compile_fx",
+    "torch._inductor.cpu_vec_isa:pick_vec_isa",
+    "torch._inductor.codecache:torch_key",
+    "triton.runtime.cache:triton_key",
+)
 # a server listens to its sockets by then
 SETTLED_S = 60.0
 # of a folder; the address of a socket has 107 in all

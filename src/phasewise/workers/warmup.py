@@ -14,10 +14,11 @@ from phasewise.workers.arm import ArmProcesses
 # steps of one window, at least and at most; the fewer of slow steps still give nine points to see a trend in
 WINDOW = (10, 100)
 SLOW_WINDOW = 3
-# a window of fast steps lasts this long, and the warm-up at least and at most so long: GPU clocks rise within about 0.3 s.
-# Where less is asked of a block than 0.02 s, as many blocks do
+# a window of fast steps lasts this long, and the warm-up at least and at most so long: GPU clocks rise within about 0.3 s, and what
+# a CPU has to load is loaded in three windows. Where less is asked of a block than 0.02 s, as many blocks do
 WINDOW_S = 0.05
 LEAST_S = 0.3
+CPU_LEAST_S = 0.15
 LEAST_BLOCKS = 15
 MOST_S = 30.0
 # a step that takes longer, or is slow for the budget, is a block of its own
@@ -41,7 +42,9 @@ class Warmed:
     block_steps: int
 
 
-def warm_up(driver: ArmProcesses, budget: Budget, *, cold: bool, now: Callable[[], float]) -> Warmed:
+def warm_up(
+    driver: ArmProcesses, budget: Budget, *, cold: bool, now: Callable[[], float], device: str = "cuda"
+) -> Warmed:
     """Step until stable, for 30 s at most; a step that stays slower than the budget's `slow_step_s` is made three times at most."""
     start = now()
     times = driver.singles(1)
@@ -51,7 +54,8 @@ def warm_up(driver: ArmProcesses, budget: Budget, *, cold: bool, now: Callable[[
     # the window is chosen by a step that surely compiles nothing any more
     if not is_slow:
         times += driver.singles(2)
-    window, least_s = _choose_window(times[-1]), min(LEAST_S, LEAST_BLOCKS * budget.block_s)
+    window = _choose_window(times[-1])
+    least_s = min(CPU_LEAST_S if device == "cpu" else LEAST_S, LEAST_BLOCKS * budget.block_s)
     while not is_slow and now() - start < MOST_S:
         times += driver.singles(window)
         if sum(times) >= least_s and is_warm(times, window=window):
