@@ -14,8 +14,8 @@ from phasewise.measure.control import count_sets
 from phasewise.measure.headline import find_end
 from phasewise.measure.progress import Silent
 from phasewise.model.arms import take_pair
-from phasewise.model.headline import Cast, stop_headline, stop_own
-from phasewise.model.ratios import paired_log_ratios, stop_rules
+from phasewise.model.headline import Cast
+from phasewise.model.ratios import paired_log_ratios, stop_headline, stop_own, stop_rules
 from phasewise.records.measure import (
     Arm,
     CaseMeasurement,

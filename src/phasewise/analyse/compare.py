@@ -8,8 +8,15 @@ from dataclasses import dataclass
 
 from phasewise.analyse.samples import Sets, is_bistable, neighbour_effect, step_logs
 from phasewise.model.arms import find_arm, take_pair
-from phasewise.model.headline import stop_own
-from phasewise.model.ratios import FIXED, cycle_log_ratios, dropped_share, kept_rounds, paired_log_ratios, stop_rules
+from phasewise.model.ratios import (
+    FIXED,
+    cycle_log_ratios,
+    dropped_share,
+    kept_rounds,
+    paired_log_ratios,
+    stop_own,
+    stop_rules,
+)
 from phasewise.records.base import Interval
 from phasewise.records.measure import Arm, CaseMeasurement
 from phasewise.records.plan import Kind

@@ -16,7 +16,8 @@ from phasewise.measure.cases import Wanted, forget_files, measure_cases
 from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.sampler import Pair
 from phasewise.model.arms import find_arm
-from phasewise.model.headline import Cast, find_own, stop_headline
+from phasewise.model.headline import Cast, find_own
+from phasewise.model.ratios import stop_headline
 from phasewise.model.refusals import find_refusal
 from phasewise.records.base import Scalar, find_case
 from phasewise.records.measure import CaseMeasurement, HeadlineMeasurement, Measurement, SmallerMeasurement

@@ -12,8 +12,7 @@ from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.sampling import Tools
 from phasewise.measure.scale import measure_scale
 from phasewise.model.freshness import Closure
-from phasewise.model.headline import stop_own
-from phasewise.model.ratios import stop_alone, stop_rules
+from phasewise.model.ratios import stop_alone, stop_own, stop_rules
 from phasewise.records.measure import CaseMeasurement, Measurement
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.store import digest

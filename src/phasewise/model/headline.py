@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from phasewise.model.ratios import stop_rules
 from phasewise.model.stack import BASELINE
-from phasewise.records.plan import Budget, Kind, PlannedTarget, RunPlan, VariantPlan
-from phasewise.stats import StopRules
+from phasewise.records.plan import Kind, PlannedTarget, RunPlan, VariantPlan
 
 # beside the baseline and ours
 MOST_PEERS = 4
 # sets of processes, where every round is clear and where one is not
 FEW, MANY = 3, 5
-# every round is beyond that ratio
-CLEAR = 3.0
 # of targets, what a ratio to the baseline tells
 RATIOS = ("speedup", "time_s", "items_per_s")
 
@@ -51,20 +46,6 @@ def find_own(cast: Cast, plans: Mapping[str, VariantPlan], case: str) -> str:
 
 def _is_timed(plan: VariantPlan) -> bool:
     return not (plan.skip or plan.untimed)
-
-
-def stop_headline(budget: Budget) -> StopRules:
-    """Three sets of processes where every round is beyond 3x, else five; one where the budget allows no more."""
-    rounds = max(2, budget.min_rounds)
-    if budget.max_sets == 1:
-        return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=1, most_sets=1)
-    clear = ((math.log(CLEAR), FEW),)
-    return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=MANY, most_sets=MANY, clear=clear)
-
-
-def stop_own(budget: Budget) -> StopRules:
-    """The same for a variant whose own rounds are the headline: in a single set it may have more, as any other."""
-    return stop_rules(budget) if budget.max_sets == 1 else stop_headline(budget)
 
 
 def cast_headline(run_plan: RunPlan, plans: Mapping[str, VariantPlan], case: str) -> Cast:
