@@ -61,7 +61,14 @@ def warm_up(
         if sum(times) >= least_s and is_warm(times, window=window):
             break
     step_s = median(times[-window:]) if len(times) > window else times[-1]
-    return Warmed(warmup_steps=len(times) + 1, step_s=step_s, block_steps=_choose_steps(driver, step_s, budget, cold))
+    if cold or step_s > min(LONG_STEP_S, budget.slow_step_s):
+        steps = 1
+    elif device == "cpu":
+        # a single step waits for nothing there, so the fastest tells how long a block lasts at least
+        steps = max(budget.block_steps, math.ceil(budget.block_s / min(times)))
+    else:
+        steps = _choose_steps(driver, step_s, budget)
+    return Warmed(warmup_steps=len(times) + 1, step_s=step_s, block_steps=steps)
 
 
 def settling_steps(block_steps: int) -> int:
@@ -75,10 +82,8 @@ def _choose_window(step_s: float) -> int:
     return max(WINDOW[0], min(WINDOW[1], math.ceil(WINDOW_S / step_s)))
 
 
-def _choose_steps(driver: ArmProcesses, step_s: float, budget: Budget, cold: bool) -> int:
+def _choose_steps(driver: ArmProcesses, step_s: float, budget: Budget) -> int:
     """Steps that last at least `block_s`; single steps wait for the device each, so a guess from them is too low."""
-    if cold or step_s > min(LONG_STEP_S, budget.slow_step_s):
-        return 1
     steps = max(budget.block_steps, math.ceil(budget.block_s / step_s))
     for _ in range(4):
         wall = _time_fastest(driver, steps, AMPLE * budget.block_s)
