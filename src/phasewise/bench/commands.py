@@ -28,9 +28,6 @@ from phasewise.tensor_files import Slot, read_tensors, write_tensors
 from phasewise.tensors import find_problem
 from phasewise.workers.channel import Channel
 
-# imported by who compiles
-COMPILER = "torch._inductor.compile_fx"
-
 
 @dataclass(kw_only=True)
 class WorkerState:
@@ -67,8 +64,8 @@ class Opened:
     stateful: bool
     # whether the build drew, or seeded, random numbers
     draws: bool
-    # whether it needed torch's compiler
-    compiles: bool
+    # whether it has imported torch's compiler: what compiles does, and some of torch by the way
+    has_compiler: bool
     idle_power_w: float | None
 
 
@@ -124,7 +121,7 @@ def open_bench(
         version=bench.version,
         stateful=bench.state is not None,
         draws=draws,
-        compiles=COMPILER in sys.modules,
+        has_compiler="torch._dynamo" in sys.modules,
         idle_power_w=idle,
     )
     return worker, opened

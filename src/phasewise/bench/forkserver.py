@@ -8,7 +8,7 @@ an environment that torch reads when it is imported starts fresh.
 A profile worker needs twice as long once more, for what torch.profiler and torch-tb-profiler import. A second server has these, a
 child of the first that is forked when it is first asked for. What is timed comes from the first, but for an export and the module that it
 was made from: they need the compiler, which the profiler's tools bring along. The second server of a set of processes has the compiler
-alone, for programs of which their gate has told that they compile.
+alone, for programs of which their gate has told that they import it.
 
 `python -m phasewise.bench.forkserver LISTENER_FD TOOLED_LISTENER_FD TOOL...` serves until its stdin ends, and with it what it forked. No
 server imports torch before its first request. A tool is a module, or with a function behind a colon what is called once, too.

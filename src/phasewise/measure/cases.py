@@ -151,7 +151,7 @@ def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, gate: CaseValidat
     plan = msgspec.structs.replace(chosen.plan, budget=wanted.budget)
     planned = plan.case(wanted.case.case)
     launch = judge.launch(chosen.arm, plan)
-    launch = replace(launch, tooled=launch.fresh and gate is not None and gate.compiles)
+    launch = replace(launch, tooled=launch.fresh and gate is not None and gate.has_compiler)
     first = replace(launch, environment={**launch.environment, **empty_caches(caches)})
     # one that is refused in its only set gets a second
     sets = range(max(2, wanted.stop.most_sets))

@@ -82,7 +82,7 @@ def _validate(
     finally:
         judge.close()
     found = _put_together(case, judge, errors, progress, told, stand_in, loaded, doubt)
-    return msgspec.structs.replace(found, compiles=opened["compiles"])
+    return msgspec.structs.replace(found, has_compiler=opened["has_compiler"])
 
 
 def follow(judge: Judge, name: str, arm: ArmProcesses, *, keep: str = "", kept: str = "") -> tuple[TensorError, ...]:
