@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from phasewise.model.arms import find_arm, take_pair
+from phasewise.model.arms import find_arm, take_headline, take_pair
 from phasewise.model.layout import VARIANT_NAME, Layout
 from phasewise.records.analyse import Analysis, CaseAnalysis, CaseResult, VariantAnalysis
 from phasewise.records.base import CaseRecord, Record, StageRecord, find_case
@@ -186,7 +186,14 @@ class Run:
 
     def headline(self, case: str) -> CaseMeasurement | None:
         """Baseline, end of the stack and peers in the same rounds of this machine, where they were timed."""
-        return self._find_here(HeadlineMeasurement, case)
+        own = self[self.own_headline(case)]
+        found = find_case(own.measure, case) if own.name and own.is_here else None
+        return take_headline(found) if found is not None else self._find_here(HeadlineMeasurement, case)
+
+    def own_headline(self, case: str) -> str:
+        """The variant whose own rounds are those of the headline; "" where that has others, or none."""
+        found = self.find(HeadlineMeasurement, case)
+        return found.own_of if found is not None and found.machine == self.machine.identity else ""
 
     def smaller(self, case: str) -> tuple[SmallerMeasurement, ...]:
         """A slow baseline beside the end of the stack at the shapes that it can run, on this machine."""

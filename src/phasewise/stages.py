@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from phasewise.jobs import OF_RUN, Job, Need, Stage
-from phasewise.model.headline import Cast, cast_headline, is_in_headlines
+from phasewise.model.headline import Cast, cast_headline, find_own, is_in_headlines
 from phasewise.model.stack import BASELINE
 from phasewise.model.stand_ins import name_stand_ins
 from phasewise.records.analyse import VariantAnalysis
@@ -106,11 +106,19 @@ def _need_predicted(run: Run, variant: str) -> list[Need]:
     return [*OF_RUN, *([(Predicted, variant)] if is_phase else [])]
 
 
+def _find_own_headlines(run: Run, variant: str) -> list[str]:
+    """Cases whose headline its own rounds are."""
+    plans = run.find_all(VariantPlan)
+    casts = {case.case: cast_headline(run.plan, plans, case.case) for case in plans[variant].cases}
+    return [case for case, cast in casts.items() if find_own(cast, plans, case) == variant]
+
+
 def _measure(job: Job) -> Measurement:
     from phasewise.measure import measure_variant
 
     machine = job.run.machine
     ahead = machine.kind == "cuda" and job.scratch is None
+    headlines = () if job.scratch is not None else _find_own_headlines(job.run, job.subject)
     # before anything is timed
     predicted = job.run.find(Predicted, job.subject)
     record = measure_variant(
@@ -120,6 +128,7 @@ def _measure(job: Job) -> Measurement:
         root=job.layout.root,
         machine=machine.identity,
         commit=job.commit,
+        headlines=headlines,
         closure=job.closure,
         gpu_memory_bytes=machine.memory_bytes if ahead else 0,
     )

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from synthetic_run import Peer, Phase, Run, make_run
 
 from phasewise.analyse import analyse_run
+from phasewise.analyse.compare import estimate_all
 from phasewise.records.analyse import CaseResult
 from phasewise.records.measure import (
     Arm,
@@ -80,6 +81,39 @@ def test_where_there_is_a_headline_nothing_is_chained() -> None:
     # beside the baseline in its own rounds, in the headline, and in neither
     assert rows["01-a"].over_baseline is not None and rows["02-b"].over_baseline is not None
     assert rows["03-c"].over_baseline is None and rows["03-c"].over_parent is not None
+
+
+def test_a_headline_that_is_the_end_s_own_rounds_is_read_there_and_counts_once() -> None:
+    run = make_run(Phase(name="a", speedup=2.0), Phase(name="b", keep=False))
+    records = run.records()
+    records.add(
+        HeadlineMeasurement(
+            workload="toy",
+            run="full-h200",
+            case="main",
+            plans={},
+            machine=run.machine.identity,
+            commit="",
+            own_of="01-a",
+            measured=CaseMeasurement(case="main", arms=()),
+        )
+    )
+    headline, own = records.headline("main"), records["01-a"].measured("main")
+    assert headline is not None and own is not None and headline.rounds
+    assert {arm.arm: arm.variant for arm in headline.arms} == {"baseline": "00-baseline", "variant": "01-a"}
+    estimates = estimate_all(records)
+    assert estimates.headlines == {"main"} and ("main", "01-a") not in estimates.over_baseline
+    case = analyse_run(records)[0].cases[0]
+    rows = {row.variant: row for row in case.rows}
+    assert case.stack_speedup == rows["01-a"].verdict.over_parent == rows["01-a"].verdict.over_baseline is not None
+    assert not case.stack_chained
+    # both times are those of the same rounds
+    baseline, end = rows["00-baseline"].time_s, rows["01-a"].time_s
+    assert baseline is not None and end is not None
+    assert baseline.estimate / end.estimate == pytest.approx(case.stack_speedup.estimate, rel=0.01)
+    # what has no headline says so, or chains, as where the headline has rounds of its own
+    alone = run.analyse()[0].cases[0]
+    assert alone.stack_speedup is not None and alone.stack_speedup.estimate == pytest.approx(2.0, rel=0.02)
 
 
 def test_a_part_that_a_target_holds_against_the_baseline_is_read_from_the_headline() -> None:

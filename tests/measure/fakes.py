@@ -61,6 +61,10 @@ class FakeArm:
     # a step that is waited for takes so many times as long as one of many
     waiting: float = 1.0
     stateful: bool = False
+    # to hand results back
+    deliver_s: float = 0.0
+    # of a step, in one count after the other
+    operators: tuple[int, ...] = (10,)
     # what is found in its hooks
     untimed_work: str = ""
     sensors: Callable[[int], dict[str, Any]] = lambda block: {}
@@ -128,6 +132,7 @@ class FakeArm:
 
     def deliver(self, *, outputs: bool = True, state: bool = False) -> list[Delivered]:
         self._call("deliver")
+        self.clock.seconds += self.deliver_s
         return [Delivered(problem="", slots=[])]
 
     def apply(self, function: str, kind: type) -> list[Any]:
@@ -139,7 +144,8 @@ class FakeArm:
 
     def count(self, steps: int = 1) -> tuple[int, int]:
         self._call("count", steps)
-        return 10 * steps, 100 * steps
+        per_step = self.operators[(self.clock.count(self.name, "count") - 1) % len(self.operators)]
+        return per_step * steps, 100 * steps
 
     def memory(self) -> tuple[int, str]:
         self._call("memory")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from phasewise.measure.arms import choose_arms, refuse
-from phasewise.measure.cases import Wanted, fit_at_once
+from phasewise.measure.arms import Chosen, choose_arms, refuse
+from phasewise.measure.cases import Wanted, fit_at_once, make_entrant
 from phasewise.model.ratios import stop_rules
 from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.records.verdict import Failure, Reason
+from phasewise.workers.arm import Launch, launch_case
 
 CASE = "only"
 
@@ -33,6 +36,14 @@ def gate(
     return Validation(
         workload="w", run="r", variant=variant, plan="", machine="", commit="", tier="strict", cases=(case,)
     )
+
+
+@dataclass
+class FakeJudge:
+    """Starts processes on no batches."""
+
+    def launch(self, arm: str, plan: VariantPlan) -> Launch:
+        return launch_case(plan, CASE, Path())
 
 
 BASELINE = plan("00-baseline", kind=Kind.BASELINE)
@@ -108,3 +119,22 @@ def test_processes_of_all_sets_fit_at_once_where_their_gates_say_so() -> None:
     assert not fits({**peaks, "01-first": None}, 1000)
     # without a GPU
     assert not fits(peaks, 0)
+
+
+def test_who_imports_the_compiler_may_have_it_already_but_for_the_build_that_is_told() -> None:
+    def launches(*, has_compiler: bool = True, **budget: int) -> list[Launch]:
+        chosen = Chosen(arm="variant", plan=FIRST, is_told=True)
+        wanted = Wanted(
+            name="w", plan=FIRST, case=FIRST.cases[0], arms=(chosen,), pairs=(), budget=Budget(**budget),
+            stop=stop_rules(Budget()),
+        )  # fmt: skip
+        found = CaseValidation(case=CASE, outcome=Outcome.PASS, has_compiler=has_compiler)
+        entrant = make_entrant(chosen, wanted, FakeJudge(), found, caches=Path("empty"))  # type: ignore[arg-type]
+        return list(entrant.launches)
+
+    told, *others = launches()
+    # its caches are named in its environment, which keeps it from that server
+    assert told.environment and all(launch.tooled and not launch.environment for launch in others)
+    assert not any(launch.tooled for launch in launches(has_compiler=False))
+    # of a single set nothing is told about how processes differ, and all come from the first server
+    assert not any(launch.tooled for launch in launches(min_sets=1, max_sets=1))

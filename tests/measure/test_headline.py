@@ -11,11 +11,11 @@ import pytest
 from measure.test_measure import child_of, gate
 from phasewise.measure import measure_control, measure_headline
 from phasewise.measure.control import count_sets
-from phasewise.measure.headline import choose_stop, find_end
+from phasewise.measure.headline import find_end
 from phasewise.measure.progress import Silent
 from phasewise.model.arms import take_pair
 from phasewise.model.headline import Cast
-from phasewise.model.ratios import paired_log_ratios
+from phasewise.model.ratios import paired_log_ratios, stop_headline, stop_own, stop_rules
 from phasewise.records.measure import (
     Arm,
     CaseMeasurement,
@@ -42,12 +42,19 @@ def plans() -> dict[str, VariantPlan]:
     return {plan.variant: plan for plan in (baseline, child)}
 
 
-def record(variant: str, *, step_s: float = 1e-3, failure: Failure | None = None, seconds: float = 9.0) -> Measurement:
+def record(
+    variant: str,
+    *,
+    step_s: float = 1e-3,
+    failure: Failure | None = None,
+    seconds: float = 9.0,
+    arms: tuple[Arm, ...] | None = None,
+) -> Measurement:
     taken = tuple(
         Round(process_set=number, samples=(Sample(arm="variant", steps=10, wall_s=10 * step_s),)) for number in range(3)
     )
-    arm = Arm(arm="variant", variant=variant, failure=failure)
-    case = CaseMeasurement(case="only", arms=(arm,), rounds=() if failure else taken, seconds=seconds)
+    arms = arms or (Arm(arm="variant", variant=variant, failure=failure),)
+    case = CaseMeasurement(case="only", arms=arms, rounds=() if failure else taken, seconds=seconds)
     return Measurement(workload="w", run="r", variant=variant, plan="", machine="", commit="", cases=(case,))
 
 
@@ -71,6 +78,18 @@ def test_baseline_and_end_are_timed_in_the_same_rounds(tmp_path: Path, plans: di
     assert all(len(taken.samples) == 2 for taken in found.measured.rounds) and found.measured.rounds
     # what is timed is judged here, too; what the variant's own record tells is not told again
     assert all(arm.outputs_held and not arm.step_s and not arm.fresh_caches for arm in arms.values())
+
+
+@pytest.mark.parametrize("parent", ["00-baseline", "01-more"])
+def test_an_end_that_was_timed_beside_the_baseline_needs_no_more_rounds(
+    tmp_path: Path, plans: dict[str, VariantPlan], parent: str
+) -> None:
+    write_program(tmp_path)
+    own = record("01-other", arms=(Arm(arm="parent", variant=parent), Arm(arm="variant", variant="01-other")))
+    rest: dict[str, Any] = {"root": tmp_path, "machine": "m", "commit": "c", "progress": Silent()}
+    found = measure_headline(STACK, "only", plans, green(plans), {"01-other": own}, **rest)
+    is_own = parent == "00-baseline"
+    assert found.own_of == ("01-other" if is_own else "") and bool(found.measured.rounds) is not is_own
 
 
 def test_a_slow_baseline_is_timed_beside_the_end_at_the_shapes_that_it_can_run(
@@ -139,10 +158,13 @@ def test_the_stack_ends_in_the_last_that_holds(plans: dict[str, VariantPlan]) ->
 
 
 def test_five_sets_are_wanted_and_three_where_every_round_is_clear() -> None:
-    stop = choose_stop(Budget())
+    stop = stop_headline(Budget())
     assert (stop.least_sets, stop.most_sets) == (5, 5) and [sets for _, sets in stop.clear] == [3]
-    quick = choose_stop(Budget(min_sets=1, max_sets=1))
+    quick = stop_headline(Budget(min_sets=1, max_sets=1))
     assert (quick.least_sets, quick.most_sets, quick.clear) == (1, 1, ())
+    # own rounds that are a headline are as many; in a single set they stop as those of any other variant
+    assert stop_own(Budget()) == stop
+    assert stop_own(Budget(min_sets=1, max_sets=1)) == stop_rules(Budget(min_sets=1, max_sets=1))
 
 
 def test_a_pair_is_taken_out_of_a_headline_as_if_it_had_been_measured_alone() -> None:

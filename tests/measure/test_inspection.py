@@ -77,11 +77,13 @@ class FakeJudge:
         )  # fmt: skip
 
 
-def run(judge: FakeJudge, clock: Clock | None = None, *, ranks: int = 1, **fake: Any) -> CaseMeasurement:
+def run(
+    judge: FakeJudge, clock: Clock | None = None, *, ranks: int = 1, late_s: float = 0.0, **fake: Any
+) -> CaseMeasurement:
     clock = clock or Clock()
     arms = [
         entrant(clock, "parent", step_s=2e-3, **fake),
-        entrant(clock, "variant", entry={"ranks": ranks}, **fake),
+        entrant(clock, "variant", entry={"ranks": ranks}, deliver_s=late_s, **fake),
     ]
     budget = change(BUDGET, max_sets=3)
     # no clear effect ends it early
@@ -172,7 +174,8 @@ def test_where_batches_take_long_to_make_fewer_are_replaced():
 def test_new_contents_are_counted_on_a_cpu_and_timed_on_a_gpu():
     counted, timed = run(FakeJudge()), run(FakeJudge(device="cuda"))
     assert {(pair.unit, pair.fresh, pair.sham) for pair in counted.refreshes} == {("operators", 40.0, 40.0)}
-    assert Counter(pair.process_set for pair in counted.refreshes) == {0: 2, 1: 2, 2: 2}
+    # the last of several sets would refuse nobody whom the others have not told of
+    assert Counter(pair.process_set for pair in counted.refreshes) == {0: 1, 1: 1}
     assert {pair.many for pair in counted.refreshes} == {40.0}
     assert {pair.unit for pair in timed.refreshes} == {"s"} and all(pair.parent > 0 for pair in timed.refreshes)
     sets = Counter(pair.process_set for pair in timed.refreshes)
@@ -192,6 +195,14 @@ def test_once_a_set_stood_out_all_that_follow_have_passes_over_new_contents(monk
     assert {pair.process_set for pair in case.refreshes} == {0, 1, 2}
     refused = find_refusal(case)
     assert refused is not None and refused.reason is Reason.REMEMBERS
+
+
+@pytest.mark.parametrize("operators", [(10, 0, 10), (10, 10, 3)])
+def test_operators_are_counted_again_in_every_set_where_they_tell_of_memory(operators):
+    case = run(FakeJudge(), operators=operators)
+    assert Counter(pair.process_set for pair in case.refreshes) == {0: 2, 1: 2, 2: 2}
+    refusal = find_refusal(case)
+    assert refusal is not None and refusal.reason is Reason.REMEMBERS
 
 
 def test_a_variant_whose_result_is_wrong_right_after_new_contents_have_arrived_is_asked_for_nothing_more():
@@ -215,21 +226,27 @@ def test_hooks_that_have_come_to_work_take_the_variant_out():
 def test_arrivals_are_timed_on_a_cpu_until_results_are_delivered_and_two_of_them_judged():
     clock, judge = Clock(), FakeJudge()
     case = run(judge, clock=clock)
-    assert Counter((one.arm, one.process_set) for one in case.arrivals) == {
-        (arm, number): 16 for arm in ("parent", "variant") for number in range(3)
-    }
+    # who was not late in one set is refused in none
+    assert Counter((one.arm, one.process_set) for one in case.arrivals) == {("parent", 0): 16, ("variant", 0): 16}
     # one step of the parent takes 2 ms, and one a pass is enough
     assert {one.steps for one in case.arrivals} == {1}
     taken = {arm: [one.whole_s for one in case.arrivals if one.arm == arm] for arm in ("parent", "variant")}
     assert min(taken["parent"]) > 1.9e-3 > 1.1e-3 > max(taken["variant"]) and {
         one.handing_s for one in case.arrivals
     } == {0.0}
-    assert all(count_in_sets(case)["variant", number] >= 4 for number in range(3))
+    assert count_in_sets(case)["variant", 0] >= 4
     way = [("refresh", 1), ("block", 1), ("deliver", 0)]
     calls = [call for name, *call in clock.calls if name == "variant"]
-    assert sum([tuple(call) for call in calls[at : at + 3]] == way for at in range(len(calls))) >= 3 * 16
+    assert sum([tuple(call) for call in calls[at : at + 3]] == way for at in range(len(calls))) >= 16
     assert run(FakeJudge(device="cuda")).arrivals == run(FakeJudge(is_other_problem=True)).arrivals == ()
     assert run(FakeJudge(), ranks=2).arrivals == ()
+
+
+def test_arrivals_are_timed_in_every_set_while_what_was_saved_is_missing_there():
+    case = run(FakeJudge(), late_s=1e-3)
+    assert Counter(one.process_set for one in case.arrivals) == {0: 32, 1: 32, 2: 32}
+    refusal = find_refusal(case)
+    assert refusal is not None and refusal.reason is Reason.REMEMBERS
 
 
 def test_a_pass_over_new_contents_and_one_over_old_ones_come_right_after_the_process_has_taken_them_in():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from phasewise import Case, Idea, Needs, Peer, Phase, Shape, Target, Workload
 from phasewise.model.configuration import Configuration, WorkloadOptions
 from phasewise.model.freshness import Closure
-from phasewise.model.headline import Cast, cast_headline, is_in_headlines
+from phasewise.model.headline import Cast, cast_headline, find_own, is_in_headlines
 from phasewise.model.stack import stack_variants
 from phasewise.plan.run_plan import make_run_plan
 from phasewise.plan.variant import RunContext, plan_variant
@@ -48,6 +48,21 @@ def cast(*phases: Phase, **fields: object) -> Cast:
 def test_the_stack_is_told_from_its_end_on() -> None:
     found = cast(phase("a"), phase("b", keep=False), phase("c"))
     assert found.stack == ("03-c", "01-a", "00-baseline") and found.members == ("03-c", "00-baseline")
+
+
+def test_rounds_of_its_own_are_the_headline_of_an_end_that_stands_alone_on_the_baseline() -> None:
+    def own(*phases: Phase, case: str = "one", **fields: object) -> str:
+        story, plans = plan(*phases, **fields)
+        return find_own(cast_headline(story, plans, case), plans, case)
+
+    assert own(phase("a")) == own(phase("a"), phase("b", keep=False)) == "01-a"
+    assert own(phase("a", cases=("one",)), case="two") == own(phase("a"), phase("b")) == ""
+    # what can't be timed here does not count
+    assert own(phase("a"), phase("b", needs=Needs(cuda=True))) == "01-a"
+    assert own(phase("a"), peers=(Peer("p"),)) == ""
+    assert own(phase("a"), peers=(Peer("p", needs=Needs(cuda=True)),)) == "01-a"
+    target = Target("speedup", against="baseline", minimum=2)
+    assert own(phase("a"), phase("b", keep=False, targets=(target,))) == ""
 
 
 def test_at_most_four_peers_of_the_same_output_that_stand_beside_the_end() -> None:

@@ -11,7 +11,7 @@ import torch
 from phasewise.records.plan import VariantPlan
 from phasewise.records.verdict import Failure, Reason
 from phasewise.tensor_files import make_file, read_tensors
-from phasewise.workers.arm import ArmProcesses, launch_case
+from phasewise.workers.arm import ArmProcesses, launch_case, launch_function
 from phasewise.workers.failure import ProcessFailed
 from phasewise.workers.isolated import Isolated, run_isolated
 from programs import plan_program, write_program
@@ -143,3 +143,10 @@ def test_an_isolated_process_takes_one_call_after_the_other_until_it_dies(tmp_pa
         assert not process.is_done()
     first, again, died, other = found
     assert first == again != other and died == Failure(reason=Reason.CRASH, message="exit status 3")
+
+
+@pytest.mark.parametrize(("function", "has_compiler"), [("time:time", False), ("torch._dynamo:reset", True)])
+def test_a_process_tells_whether_it_has_imported_the_compiler(function: str, has_compiler: bool) -> None:
+    arm = ArmProcesses(launch_function(function))
+    assert arm.open()["has_compiler"] is has_compiler
+    arm.close()

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from phasewise.records.verdict import Failure, Reason
-from phasewise.workers.arm import ArmProcesses, launch_case
+from phasewise.workers.arm import ArmProcesses, launch_case, launch_function
 from phasewise.workers.forked import Forked
 from phasewise.workers.forkserver import PREFIX, SERVER, TOOLED, start_fork_server, sweep
 from phasewise.workers.isolated import run_isolated
@@ -130,6 +130,20 @@ def test_a_tooled_worker_has_a_server_of_its_own_and_none_with_an_environment(se
     # what the compiler reads when it is imported
     late = run_isolated(f"{helpers}:tell", None, folder=tmp_path, tooled=True, environment={"TRITON_CACHE_DIR": "here"})
     assert late["parent"] == server.pid and late["compilers"] == [] and not late["pandas"]
+    foreign = run_isolated(f"{helpers}:tell", None, folder=tmp_path, tooled=True, environment={"XLA_FLAGS": ""})
+    assert foreign["parent"] == twin.pid
+
+
+def test_what_compiles_has_a_server_of_its_set_and_none_where_its_build_goes_on_record(helpers, tmp_path):
+    with serve(sets=1) as plain:
+        launch = replace(launch_function("time:time"), tooled=True, process_set=0)
+        recorded = replace(launch, environment={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)})
+        arms = [ArmProcesses(one) for one in (launch, recorded, replace(launch, tooled=False))]
+        tooled, *others = (psutil.Process(*arm.pids).ppid() for arm in arms)
+        (first,) = set(others)
+        assert psutil.Process(tooled).ppid() == first != plain.pid
+        for arm in arms:
+            arm.close()
 
 
 def test_both_servers_end_when_the_one_that_started_them_does(helpers, tmp_path):

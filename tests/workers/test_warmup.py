@@ -29,6 +29,15 @@ def test_a_warm_up_lasts_as_long_as_fifteen_blocks_and_no_longer_than_gpu_clocks
     assert 1500 <= steps[0.01] <= 1700 and 600 <= steps[0.004] <= 800
 
 
+def test_on_a_cpu_no_clock_has_to_rise() -> None:
+    clock = Clock()
+    arm = FakeArm(clock, "flat", step_s=1e-4, noise=0.0)
+    warmed = warm_up(arm, Budget(), cold=False, now=clock.now, device="cpu")
+    assert 1500 <= warmed.warmup_steps <= 1700
+    # nor is a block needed to know how long one lasts
+    assert warmed.block_steps == 200 and not clock.count("flat", "block")
+
+
 def test_a_program_that_never_settles_is_given_up_after_half_a_minute() -> None:
     clock = Clock()
     restless = FakeArm(clock, "restless", step_s=0.01, noise=0.0)

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from phasewise.analyse.samples import Sets, is_bistable, neighbour_effect, step_logs
 from phasewise.model.arms import find_arm, take_pair
-from phasewise.model.ratios import FIXED, cycle_log_ratios, dropped_share, kept_rounds, paired_log_ratios, stop_rules
+from phasewise.model.ratios import (
+    FIXED,
+    cycle_log_ratios,
+    dropped_share,
+    kept_rounds,
+    paired_log_ratios,
+    stop_own,
+    stop_rules,
+)
 from phasewise.records.base import Interval
 from phasewise.records.measure import Arm, CaseMeasurement
 from phasewise.records.plan import Kind
@@ -82,7 +90,9 @@ def estimate_all(run: Run) -> Estimates:
         if row.kind is not Kind.CONTROL and run[row.variant].is_here and (found := _find_rounds(run, row.variant, case))
     }
     controls = _find_controls(run)
-    rules = {key: _rules(run, key[1], case) for key, case in measured.items()}
+    # of these the headline is no comparison of its own
+    own_headlines = {key for case in headlines if (key := (case, run.own_headline(case))) in measured}
+    rules = {key: _rules(run, key[1], case, is_headline=key in own_headlines) for key, case in measured.items()}
     pairs = {key: pair for key, case in measured.items() if (pair := _pair(case, "parent", "baseline")) is not None}
     beside = {key: pair for key, case in measured.items() if (pair := _pair(case, "baseline")) is not None}
     repeats = {key: pair for key, (case, _) in controls.items() if (pair := _pair(case, "parent")) is not None}
@@ -90,7 +100,9 @@ def estimate_all(run: Run) -> Estimates:
         (case, arm.variant): view
         for case, found in headlines.items()
         for arm in found.arms
-        if run.rows[arm.variant].kind is not Kind.PEER and (view := take_pair(found, "baseline", arm.arm)) is not None
+        if (case, arm.variant) not in own_headlines
+        and run.rows[arm.variant].kind is not Kind.PEER
+        and (view := take_pair(found, "baseline", arm.arm)) is not None
     }
     over = {key: pair for key, case in firsts.items() if (pair := _pair(case, "parent")) is not None}
     # one comparison of each headline, since the others share its processes
@@ -106,8 +118,8 @@ def estimate_all(run: Run) -> Estimates:
         over_baseline={key: compare(key, measured[key], pair) for key, pair in beside.items()}
         | {key: _compare(firsts[key], *pair, levels, None) for key, pair in over.items()},
         controls={key: _compare(controls[key][0], *pair, levels, controls[key][1]) for key, pair in repeats.items()},
-        times=_estimate_times(measured, headlines, [case for case, _ in controls.values()], rules),
-        headlines=frozenset(apart),
+        times=_estimate_times(measured, headlines, [case for case, _ in controls.values()], rules, dict(own_headlines)),
+        headlines=frozenset(apart) | {case for case, _ in own_headlines},
     )
 
 
@@ -116,11 +128,16 @@ def _estimate_times(
     headlines: Mapping[str, CaseMeasurement],
     controls: Sequence[CaseMeasurement],
     rules: Mapping[Key, StopRules | None],
+    own: Mapping[str, str],
 ) -> dict[Key, RatioEstimate]:
-    """Times that stand beside a ratio of the headline come from its rounds, where they agree with it."""
+    """Times that stand beside a ratio of the headline come from its rounds, where they agree with it.
+
+    `own`: by case, the variant whose own rounds the headline has.
+    """
     found = {key: (step_logs(case, "variant"), rules[key]) for key, case in measured.items()}
     found |= {
-        (case, arm.variant): (step_logs(headline, arm.arm), None)
+        # of its own rounds the headline has the rules, too
+        (case, arm.variant): (step_logs(headline, arm.arm), rules.get((case, own.get(case, ""))))
         for case, headline in headlines.items()
         for arm in headline.arms
         if step_logs(headline, arm.arm)
@@ -198,7 +215,7 @@ def _find_controls(run: Run) -> dict[Key, tuple[CaseMeasurement, StopRules | Non
             measured = _find_rounds(run, name, case)
             first = None if measured is None else find_arm(measured, "parent")
             if measured is not None and first is not None:
-                found[case, first.variant] = measured, _rules(run, name, measured)
+                found[case, first.variant] = measured, _rules(run, name, measured, is_headline=False)
         control = run.control(case)
         first = None if control is None else find_arm(control, "parent")
         if control is not None and first is not None:
@@ -211,10 +228,12 @@ def _is_in(headline: CaseMeasurement | None, variant: str) -> bool:
     return headline is not None and any(arm.arm == variant for arm in headline.arms)
 
 
-def _rules(run: Run, variant: str, case: CaseMeasurement) -> StopRules | None:
+def _rules(run: Run, variant: str, case: CaseMeasurement, *, is_headline: bool) -> StopRules | None:
     """The stopping rules that the rounds were taken under, which the interval pays for; None where nothing could stop early."""
     plan = run[variant].plan
-    return None if plan is None or case.stopped in FIXED else stop_rules(plan.budget)
+    if plan is None or case.stopped in FIXED:
+        return None
+    return stop_own(plan.budget) if is_headline else stop_rules(plan.budget)
 
 
 def _pair(case: CaseMeasurement, *names: str) -> tuple[Arm, Sets] | None:

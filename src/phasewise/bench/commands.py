@@ -64,6 +64,8 @@ class Opened:
     stateful: bool
     # whether the build drew, or seeded, random numbers
     draws: bool
+    # whether it has imported torch's compiler: what compiles does, and some of torch by the way
+    has_compiler: bool
     idle_power_w: float | None
 
 
@@ -119,6 +121,7 @@ def open_bench(
         version=bench.version,
         stateful=bench.state is not None,
         draws=draws,
+        has_compiler="torch._dynamo" in sys.modules,
         idle_power_w=idle,
     )
     return worker, opened

@@ -4,18 +4,20 @@ An import takes two seconds of a core, and the graph of a small workload has a h
 forked from it is as clean as a fresh process; but all that is forked from one server has the same layout of memory. Where processes are to
 show how they differ, each set of them therefore has a server of its own. A worker whose environment torch reads at import starts fresh.
 
-A profile worker imports torch.profiler and torch-tb-profiler as well, which takes another four seconds. A second server, a child of the
-first, has imported these. What is timed comes from the first, but for an export and the module that it was made from: they need the
-compiler, which the profiler's tools bring along.
+A profile worker imports torch.profiler and torch-tb-profiler as well, which takes another four seconds. A second server has imported these:
+a child of the first, forked when it is first asked for. What is timed comes from the first, but for an export and the module that it was
+made from: they need the compiler, which the profiler's tools bring along. The second server of a set of processes has imported the
+compiler alone, for programs that import it, as their gates have told.
 
-`python -m phasewise.bench.forkserver LISTENER_FD [TOOLED_LISTENER_FD]` serves until its stdin ends; what it forked ends with it. No
-server imports torch before its first request.
+`python -m phasewise.bench.forkserver LISTENER_FD TOOLED_LISTENER_FD TOOL...` serves until its stdin ends; what it forked ends with it. No
+server imports torch before its first request. A tool is a module to import, or `module:function`, which is called once as well.
 """
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import gc
 import importlib
 import json
@@ -24,7 +26,6 @@ import selectors
 import signal
 import socket
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,6 @@ from phasewise.bench.no_gc import no_gc
 from phasewise.model.apart import die_with_parent
 from phasewise.workers.descendants import adopt_orphans, end_descendants, end_orphans
 
-# torch.profiler asks the compiler whether it has something to annotate; torch-tb-profiler imports pandas
-TOOLS = ("torch._inductor", "torch_tb_profiler.profiler.data")
 # most bytes of a request, which holds the environment: what a socket takes at once (net.core.wmem_default)
 REQUEST_BYTES = 200_000
 # READ_FD and WRITE_FD of the worker and its stderr, then its files
@@ -58,10 +57,17 @@ class Server:
     listener: socket.socket
     # what its workers need beside torch
     tools: tuple[str, ...] = ()
+    # where the second server is asked for, with what its workers need; None where it is there, and in itself
+    tooled: tuple[socket.socket, tuple[str, ...]] | None = None
     # the second server, a child of the first
     second: int | None = None
     workers: dict[int, socket.socket] = field(default_factory=dict)
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+
+    @property
+    def listeners(self) -> tuple[socket.socket, ...]:
+        """Its own, and that of the second server while that is not there."""
+        return (self.listener, *(() if self.tooled is None else self.tooled[:1]))
 
     def serve(self) -> Order | None:
         """Fork for whoever asks. Returns in a child with its order, and in the server with None once stdin has ended."""
@@ -71,24 +77,26 @@ class Server:
             end.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakes.fileno())
-        for source in (sys.stdin, self.listener, ended):
+        for source in (sys.stdin, ended, *self.listeners):
             self.selector.register(source, selectors.EVENT_READ)
         while True:
             for key, _ in self.selector.select():
-                order = None
+                order, is_second = None, False
                 if key.fileobj is ended:
                     ended.recv(REQUEST_BYTES)
                     self._reap()
                 elif key.fileobj is self.listener:
                     order = self._fork()
+                elif key.fileobj in self.listeners:
+                    is_second = self._start_second()
                 elif key.fileobj is not sys.stdin:
                     self._drop(key.data)
-                if order is not None or key.fileobj is sys.stdin:
+                if order is not None or is_second or key.fileobj is sys.stdin:
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                     for end in (ended, wakes):
                         end.close()
-                    return order
+                    return self.serve() if is_second else order
 
     def close(self) -> None:
         """End all workers and what they left; the folder of the sockets goes with the last of them."""
@@ -98,9 +106,33 @@ class Server:
             os.waitpid(self.second, 0)
         end_descendants(os.getpid())
         with contextlib.suppress(OSError):
-            path = Path(self.listener.getsockname())
-            path.unlink()
-            path.parent.rmdir()
+            paths = [Path(listener.getsockname()) for listener in self.listeners]
+            for path in paths:
+                path.unlink()
+            paths[0].parent.rmdir()
+
+    def _start_second(self) -> bool:
+        """Fork the second server from this one, which has imported torch by then; whether this is the second now."""
+        assert self.tooled is not None, "it is asked for once"
+        listener, tools = self.tooled
+        _import(self.tools)
+        server, pid = os.getpid(), os.fork()
+        if pid:
+            self.selector.unregister(listener)
+            listener.close()
+            self.tooled, self.second = None, pid
+            return False
+        die_with_parent()
+        if os.getppid() != server:
+            os._exit(1)
+        # processes that its workers leave behind become its children
+        adopt_orphans()
+        self.selector.close()
+        for opened in (self.listener, *self.workers.values()):
+            opened.close()
+        self.listener, self.tools, self.tooled = listener, tools, None
+        self.workers, self.selector = {}, selectors.DefaultSelector()
+        return True
 
     def _fork(self) -> Order | None:
         """In a child its order, with nothing of the server left open."""
@@ -129,7 +161,7 @@ class Server:
         # from now on the client may end its process group
         connection.send(str(os.getpid()).encode())
         self.selector.close()
-        for opened in (connection, self.listener, *self.workers.values()):
+        for opened in (connection, *self.listeners, *self.workers.values()):
             opened.close()
         return Order(descriptors=tuple(descriptors), surroundings=json.loads(request))
 
@@ -160,16 +192,19 @@ class Server:
         return connection
 
 
-def _import(tools: Sequence[str]) -> None:
-    """Import what every worker needs, and freeze the heap: a collection would write to all of its pages in each child."""
-    if "phasewise.bench.commands" in sys.modules:
-        return
+@functools.cache
+def _import(tools: tuple[str, ...]) -> None:
+    """Import what every worker needs, once, and freeze the heap: a collection would write to all of its pages in each child."""
     with no_gc():
         import phasewise.bench.commands  # noqa: F401
 
-        for name in tools:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
+        for tool in tools:
+            name, _, function = tool.partition(":")
+            # one that is not there, or finds no compiler of C++, says so where it is wanted
+            with contextlib.suppress(ImportError, RuntimeError):
+                module = importlib.import_module(name)
+                if function:
+                    getattr(module, function)()
     gc.freeze()
 
 
@@ -197,19 +232,10 @@ def _surround(order: Order) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    plain, *others = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
-    profiler = os.fork() if others else None
+    plain, tooled = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:3])
     # processes that its workers leave behind become its children
     adopt_orphans()
-    if profiler == 0:
-        die_with_parent()
-        plain.close()
-        (tooled,) = others
-        server = Server(tooled, tools=TOOLS)
-    else:
-        for other in others:
-            other.close()
-        server = Server(plain, second=profiler)
+    server = Server(plain, tooled=(tooled, tuple(sys.argv[3:])))
     order = server.serve()
     if order is None:
         server.close()

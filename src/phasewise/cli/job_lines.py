@@ -90,7 +90,7 @@ def _tell_rounds(found: CaseMeasurement, arm: str, name: str) -> str:
         return failure.message
     logs = paired_log_ratios(found, arm, "variant")
     if not logs:
-        return f"{len(found.rounds)} rounds"
+        return f"{len(found.rounds)} rounds" if found.rounds else found.stopped or "no rounds"
     ratio = estimate_ratio(logs)
     return f"{ratio.estimate:.3g}x [{ratio.low:.3g}, {ratio.high:.3g}] over {name}, {len(found.rounds)} rounds"
 

@@ -20,6 +20,7 @@ from phasewise.measure.inspection import (
     wake,
 )
 from phasewise.measure.sampling import Sampling
+from phasewise.model.refusals import find_late_work
 from phasewise.records.measure import Arrival
 from phasewise.workers.arm import Delivered
 
@@ -38,6 +39,9 @@ def time_arrivals(sampling: Sampling) -> None:
         return
     if any(sampling.logs[arm].entrant.ranks > 1 for arm in (PARENT, VARIANT)):
         # ranks wake up one after the other, and wait for each other longer than a short pass takes
+        return
+    if sampling.arrivals and not find_late_work(sampling.snapshot(), VARIANT, least_sets=1):
+        # who is refused is late in every set
         return
     steps = min(judge.steps, math.ceil(PASS_S / warmed.step_s))
     # two arms, and contents that are made once and taken in by both

@@ -65,7 +65,10 @@ def measure_cases(
             stack.callback(judge.close)
             # each try compiles into empty caches
             folder = caches / f"{one.case.case}-{number}"
-            return judge, Processes({arm.arm: make_entrant(arm, one, judge, caches=folder) for arm in one.arms})
+            arms = {
+                arm.arm: make_entrant(arm, one, judge, find_gate(arm, one, gates), caches=folder) for arm in one.arms
+            }
+            return judge, Processes(arms)
 
         first = {one.case.case: plan_case(one, 0) for one in wanted}
         comparisons = [processes for _, processes in first.values()]
@@ -122,11 +125,16 @@ def fit_at_once(wanted: Wanted, gates: Gates, gpu_memory_bytes: int) -> bool:
     """Whether the processes of all sets fit on the GPU together, each taking its gate's peak; False if a peak is unknown."""
     peaks = []
     for arm in wanted.arms:
-        gate = find_case(gates.get(arm.plan.variant), wanted.case.case)
+        gate = find_gate(arm, wanted, gates)
         if gate is None or gate.peak_memory_bytes is None:
             return False
         peaks.append(gate.peak_memory_bytes)
     return wanted.stop.least_sets * sum(peaks) < AT_ONCE * gpu_memory_bytes
+
+
+def find_gate(chosen: Chosen, wanted: Wanted, gates: Gates) -> CaseValidation | None:
+    """What the gate of an arm has told."""
+    return find_case(gates.get(chosen.plan.variant), wanted.case.case)
 
 
 def forget_files(case: CaseMeasurement) -> CaseMeasurement:
@@ -134,7 +142,7 @@ def forget_files(case: CaseMeasurement) -> CaseMeasurement:
     return msgspec.structs.replace(case, arms=tuple(msgspec.structs.replace(arm, loaded=()) for arm in case.arms))
 
 
-def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, *, caches: Path) -> Entrant:
+def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, gate: CaseValidation | None, *, caches: Path) -> Entrant:
     """How to start one arm on the judge's batches, under the time limit of the comparison's budget.
 
     The first process of an arm whose start goes on record compiles into the empty folder `caches`, as on a user's first
@@ -143,6 +151,7 @@ def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, *, caches: Path) 
     plan = msgspec.structs.replace(chosen.plan, budget=wanted.budget)
     planned = plan.case(wanted.case.case)
     launch = judge.launch(chosen.arm, plan)
+    launch = replace(launch, tooled=launch.fresh and gate is not None and gate.has_compiler)
     first = replace(launch, environment={**launch.environment, **empty_caches(caches)})
     sets = range(wanted.stop.most_sets)
     return Entrant(
@@ -152,6 +161,7 @@ def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, *, caches: Path) 
         fresh_caches=chosen.is_told,
         switches=planned.switches or plan.switches,
         ranks=plan.ranks,
+        device=plan.device,
         cold=planned.cache == "cold",
         once_if_slow=chosen.once_if_slow,
         singles=chosen.is_told,

@@ -22,6 +22,7 @@ class Entrant:
     fresh_caches: bool = False
     switches: Mapping[str, Scalar] = field(default_factory=dict)
     ranks: int = 1
+    device: str = "cuda"
     # steps are timed one by one, with the cache flushed before each
     cold: bool = False
     # one block a set, and a minute in all, where a step takes long

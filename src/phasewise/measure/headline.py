@@ -5,7 +5,6 @@ A baseline that is too slow for the shape of its case is timed beside the end of
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +16,14 @@ from phasewise.measure.cases import Wanted, forget_files, measure_cases
 from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.sampler import Pair
 from phasewise.model.arms import find_arm
-from phasewise.model.headline import FEW, MANY, Cast
+from phasewise.model.headline import Cast, find_own
+from phasewise.model.ratios import stop_headline
 from phasewise.model.refusals import find_refusal
 from phasewise.records.base import Scalar, find_case
 from phasewise.records.measure import CaseMeasurement, HeadlineMeasurement, Measurement, SmallerMeasurement
-from phasewise.records.plan import Budget, VariantPlan
+from phasewise.records.plan import VariantPlan
 from phasewise.records.verdict import Failure, Reason
-from phasewise.stats import StopRules
 from phasewise.store import digest
-
-# every round is beyond that ratio
-CLEAR = 3.0
 
 Measured = Mapping[str, Measurement]
 
@@ -67,12 +63,15 @@ def measure_headline(
     end = find_end(cast, case, plans, gates, measured)
     arms = () if end is None else _choose(cast, case, end, plans, gates)
     pairs = _pair(arms)
-    if end is None or not pairs:
+    own_of = end.variant if end is not None and _has_own(cast, case, end, plans, measured) else ""
+    if own_of:
+        found = CaseMeasurement(case=case, arms=(), stopped=f"its rounds are those of {own_of}")
+    elif end is None or not pairs:
         nothing = Failure(reason=Reason.NO_PARENT, message="there are no two that may be timed in the same rounds")
         found = CaseMeasurement(case=case, arms=(), skipped=nothing)
     else:
         wanted = Wanted(
-            name="headline", plan=end, case=end.case(case), arms=arms, pairs=pairs, stop=choose_stop(end.budget),
+            name="headline", plan=end, case=end.case(case), arms=arms, pairs=pairs, stop=stop_headline(end.budget),
             # that of one comparison for each
             budget=msgspec.structs.replace(end.budget, seconds=len(pairs) * end.budget.seconds),
         )  # fmt: skip
@@ -81,8 +80,15 @@ def measure_headline(
     smaller = () if end is None or end is first else _measure_smaller(case, first, end, tools)
     return HeadlineMeasurement(
         workload=first.workload, run=first.run, case=case, plans={name: digest(plans[name]) for name in cast.members},
-        machine=machine, commit=commit, measured=forget_files(found), smaller=smaller,
+        machine=machine, commit=commit, own_of=own_of, measured=forget_files(found), smaller=smaller,
     )  # fmt: skip
+
+
+def _has_own(cast: Cast, case: str, end: VariantPlan, plans: Plans, measured: Measured) -> bool:
+    """Whether the end of the stack has been timed as the headline would be: beside the baseline, which may have been out since."""
+    own = find_case(measured.get(end.variant), case)
+    there = {arm.arm: arm.variant for arm in own.arms} if own is not None and own.rounds else {}
+    return find_own(cast, plans, case) == end.variant and there == {"parent": cast.stack[-1], "variant": end.variant}
 
 
 def _measure(wanted: Wanted, tools: Measuring) -> CaseMeasurement:
@@ -103,7 +109,7 @@ def _measure_smaller(
         wanted = Wanted(
             name=f"headline at {shape}", plan=fast, case=fast.case(case), pairs=(("baseline", "variant"),),
             arms=(Chosen(arm="baseline", plan=slow, once_if_slow=True), Chosen(arm="variant", plan=fast)),
-            budget=end.budget, stop=choose_stop(end.budget),
+            budget=end.budget, stop=stop_headline(end.budget),
         )  # fmt: skip
         found.append(SmallerMeasurement(shape=shape, measured=forget_files(_measure(wanted, tools))))
     return tuple(found)
@@ -119,15 +125,6 @@ def find_end(cast: Cast, case: str, plans: Plans, gates: Gates, measured: Measur
     """The last variant of the stack that may be timed and whose own times are believed; None where there is none."""
     believed = [name for name in cast.stack if _is_believed(find_case(measured.get(name), case))]
     return find_timed(believed, case, plans, gates)
-
-
-def choose_stop(budget: Budget) -> StopRules:
-    """Three sets of processes where every round is beyond 3x, else five; one where the budget allows no more."""
-    rounds = max(2, budget.min_rounds)
-    if budget.max_sets == 1:
-        return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=1, most_sets=1)
-    clear = ((math.log(CLEAR), FEW),)
-    return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=MANY, most_sets=MANY, clear=clear)
 
 
 def _choose(cast: Cast, case: str, end: VariantPlan, plans: Plans, gates: Gates) -> tuple[Chosen, ...]:

@@ -10,7 +10,7 @@ import random
 
 from phasewise.judge.case import Judge
 from phasewise.measure.sampling import Sampling
-from phasewise.model.refusals import find_memory, find_repeats
+from phasewise.model.refusals import find_memory, find_repeats, tells_of_memory
 from phasewise.records.measure import Inspection, Refresh, ShortBlock
 from phasewise.records.validate import Outcome, TensorError
 from phasewise.records.verdict import Failure, Reason
@@ -75,7 +75,7 @@ def inspect_block(sampling: Sampling, arm: str, step: int) -> None:
         _inspect(sampling, judge, arm, step % judge.steps)
 
 
-def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
+def finish_inspections(sampling: Sampling, arm: str, *, slow: bool, is_last: bool) -> None:
     """After the rounds of a set: what is left to be judged of an arm. Raises ProcessFailed."""
     judge = find_judge(sampling, arm)
     if judge is None:
@@ -96,7 +96,7 @@ def finish_inspections(sampling: Sampling, arm: str, *, slow: bool) -> None:
         if arm == VARIANT and not slow:
             _inspect_renewed(sampling, judge, arm)
     if arm == VARIANT and arm in sampling.drivers and not slow:
-        if judge.device == "cpu" or _is_drawn(sampling):
+        if _looks_again(sampling, judge, is_last=is_last):
             _compare_refreshes(sampling, judge, driver)
         # the gate has looked at them too, before the program had made many steps
         told = driver.apply("phasewise.bench.hooks:look_at_hooks", str) if judge.device == "cpu" else []
@@ -163,13 +163,19 @@ def note(sampling: Sampling, arm: str, errors: tuple[TensorError, ...], *, is_kn
     return not wrong
 
 
-def _is_drawn(sampling: Sampling) -> bool:
-    """Whether passes over new contents are timed in this set: in the first, by chance in others, and in all once a set stood out."""
-    number = sampling.process_set
-    if number == 0 or DRAW.random() < DRAWN_SETS:
+def _looks_again(sampling: Sampling, judge: Judge, *, is_last: bool) -> bool:
+    """Whether new contents are held against old ones in this set: in the first, and in all once a set stood out.
+
+    In others by chance where they are timed. Where operators are counted, in all but the last: by one more set nobody is refused of
+    whom none before has told.
+    """
+    if not sampling.refreshes:
         return True
-    sets = ([pair for pair in sampling.refreshes if pair.process_set == one] for one in range(number))
-    return any(map(find_memory, sets)) or bool(find_repeats(sampling.snapshot(), VARIANT, least_sets=1))
+    if judge.device == "cpu":
+        return not is_last or tells_of_memory(sampling.refreshes)
+    sets = ([pair for pair in sampling.refreshes if pair.process_set == one] for one in range(sampling.process_set))
+    stood_out = any(map(find_memory, sets)) or find_repeats(sampling.snapshot(), VARIANT, least_sets=1)
+    return bool(stood_out) or DRAW.random() < DRAWN_SETS
 
 
 def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmProcesses) -> None:
@@ -184,11 +190,13 @@ def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmProcesses) -
         judge.fill([driver], dict.fromkeys(range(count)))
         driver.block(count, 0, 0)
     for _ in range(pairs):
-        sampling.refreshes.append(
-            _count_operators(sampling, judge, driver, count)
-            if judge.device == "cpu"
-            else _time_passes(sampling, judge, count)
-        )
+        if judge.device != "cpu":
+            sampling.refreshes.append(_time_passes(sampling, judge, count))
+            continue
+        sampling.refreshes.append(pair := _count_operators(sampling, judge, driver, count))
+        if not tells_of_memory([pair]):
+            # the lesser excess of a set counts
+            return
 
 
 def _count_operators(sampling: Sampling, judge: Judge, driver: ArmProcesses, steps: int) -> Refresh:

@@ -112,7 +112,8 @@ def _warm_up(sampling: Sampling, arm: str, *, with_others: bool) -> None:
     log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
     try:
         sync_ring(sampling, driver)
-        warmed = log.entrant.warmed or warm_up(driver, budget, cold=log.entrant.cold, now=sampling.tools.now)
+        entrant, now = log.entrant, sampling.tools.now
+        warmed = entrant.warmed or warm_up(driver, budget, cold=entrant.cold, now=now, device=entrant.device)
     except ProcessFailed as died:
         take_failure(sampling, arm, died.failure, with_others=with_others)
         return

@@ -79,8 +79,11 @@ def add_round(sampling: Sampling, samples: Sequence[Sample]) -> None:
     )
 
 
-def finish_arm(sampling: Sampling, arm: str) -> None:
-    """After the rounds of a set: peak memory, and what is still to be judged; in the first set also single steps, placing and energy."""
+def finish_arm(sampling: Sampling, arm: str, *, is_last: bool = False) -> None:
+    """After the rounds of a set: peak memory, and what is still to be judged; in the first set also single steps, placing and energy.
+
+    `is_last`: no set comes after this one.
+    """
     log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
     warmed = log.warmed
     assert warmed is not None
@@ -88,7 +91,7 @@ def finish_arm(sampling: Sampling, arm: str) -> None:
     try:
         # before the judge has batches replaced and operators counted, which take memory of their own
         log.note_memory(*driver.memory())
-        finish_inspections(sampling, arm, slow=slow)
+        finish_inspections(sampling, arm, slow=slow, is_last=is_last)
         if arm == VARIANT and not slow:
             time_arrivals(sampling)
         if log.failure is not None:
@@ -104,10 +107,10 @@ def finish_arm(sampling: Sampling, arm: str) -> None:
         sampling.fail(arm, died.failure)
 
 
-def ask_all(sampling: Sampling) -> None:
+def ask_all(sampling: Sampling, *, is_last: bool = False) -> None:
     """`finish_arm` for every arm."""
     for arm in list(sampling.drivers):
-        finish_arm(sampling, arm)
+        finish_arm(sampling, arm, is_last=is_last)
 
 
 def end_set(sampling: Sampling) -> None:

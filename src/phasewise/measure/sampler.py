@@ -117,7 +117,7 @@ def _sample(sampling: Sampling, pairs: Sequence[Pair], stop: StopRules) -> str:
         if isinstance(step, Continue) and step.where == "this-set" and sampling.arms_fit:
             wanted, fresh = step.rounds, False
             continue
-        ask_all(sampling)
+        ask_all(sampling, is_last=isinstance(step, Stop))
         if isinstance(step, Stop) and not (step.reason == "clear" and _is_suspicious(sampling, rules.stop)):
             end_last(sampling)
             return rules.fixed or step.reason

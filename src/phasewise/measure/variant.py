@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from phasewise.measure.arms import Gates, Plans, choose_arms, keep_current, refuse
@@ -12,7 +12,7 @@ from phasewise.measure.progress import Progress, to_stderr
 from phasewise.measure.sampling import Tools
 from phasewise.measure.scale import measure_scale
 from phasewise.model.freshness import Closure
-from phasewise.model.ratios import stop_rules
+from phasewise.model.ratios import stop_alone, stop_own, stop_rules
 from phasewise.records.measure import CaseMeasurement, Measurement
 from phasewise.records.plan import PlannedCase, VariantPlan
 from phasewise.store import digest
@@ -26,6 +26,7 @@ def measure_variant(
     root: Path,
     machine: str,
     commit: str,
+    headlines: Collection[str] = (),
     closure: Closure | None = None,
     gpu_memory_bytes: int = 0,
     progress: Progress | None = None,
@@ -33,8 +34,8 @@ def measure_variant(
     """Measure `plan` in all its cases; what can't be measured is on record with the reason.
 
     `plans` and `validations` hold those of the variant and of all its ancestors. `machine` is the identity of this machine,
-    `closure` is of the workload's files as they stood when the stage began. The processes of all sets of a comparison build at
-    once if they fit into `gpu_memory_bytes`.
+    `headlines` are the cases whose headline the variant's own rounds are, `closure` is of the workload's files as they stood when
+    the stage began. The processes of all sets of a comparison build at once if they fit into `gpu_memory_bytes`.
     """
     progress = to_stderr() if progress is None else progress
     gates = keep_current(validations, plans)
@@ -45,7 +46,7 @@ def measure_variant(
         if refused is not None:
             found[case.case] = CaseMeasurement(case=case.case, arms=(), skipped=refused)
         elif not case.baseline_at:
-            wanted.append(_want(plan, case, plans, gates))
+            wanted.append(_want(plan, case, plans, gates, is_headline=case.case in headlines))
     found |= measure_cases(wanted, plans, gates, root=root, progress=progress, gpu_memory_bytes=gpu_memory_bytes)
     for case in plan.cases:
         if case.case not in found:
@@ -64,9 +65,10 @@ def measure_variant(
     )
 
 
-def _want(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates) -> Wanted:
+def _want(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates, *, is_headline: bool) -> Wanted:
     arms = choose_arms(plan, case, plans, gates)
     pairs = (("parent", "variant"),) if len(arms) > 1 else ()
+    stop = stop_own(plan.budget) if is_headline else stop_rules(plan.budget)
     return Wanted(
         name=plan.variant,
         plan=plan,
@@ -74,7 +76,7 @@ def _want(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates) -> W
         arms=arms,
         pairs=pairs,
         budget=plan.budget,
-        stop=stop_rules(plan.budget),
+        stop=stop if pairs else stop_alone(plan.budget),
     )
 
 

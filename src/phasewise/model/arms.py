@@ -14,7 +14,16 @@ A = TypeVar("A", Sample, Inspection, ShortBlock, Arrival)
 
 def take_pair(case: CaseMeasurement, slower: str, faster: str) -> CaseMeasurement | None:
     """What was measured of two arms among others, as "parent" and "variant"; None where one of them was not there."""
-    names = {slower: "parent", faster: "variant"}
+    return _take(case, {slower: "parent", faster: "variant"})
+
+
+def take_headline(case: CaseMeasurement) -> CaseMeasurement | None:
+    """What was measured of a variant beside the baseline, as a headline has it."""
+    return _take(case, {"parent": "baseline", "variant": "variant"})
+
+
+def _take(case: CaseMeasurement, names: Mapping[str, str]) -> CaseMeasurement | None:
+    """What was measured of these arms, under their new names; None where one of them was not there."""
     arms = tuple(structs.replace(arm, arm=names[arm.arm]) for arm in case.arms if arm.arm in names)
     if len(arms) < len(names):
         return None
@@ -27,7 +36,7 @@ def take_pair(case: CaseMeasurement, slower: str, faster: str) -> CaseMeasuremen
         short_blocks=_rename(case.short_blocks, names),
         arrivals=_rename(case.arrivals, names),
         # these are of the end of the stack
-        refreshes=case.refreshes if faster == "variant" else (),
+        refreshes=case.refreshes if "variant" in names else (),
     )
 
 

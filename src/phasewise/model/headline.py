@@ -33,6 +33,21 @@ class Cast:
         return tuple(dict.fromkeys((self.stack[0], self.stack[-1], *self.compared, *self.peers)))
 
 
+def find_own(cast: Cast, plans: Mapping[str, VariantPlan], case: str) -> str:
+    """The variant whose own rounds beside its parent are those of the headline, since nobody else takes part; "" where there is none.
+
+    `plans` are those of the cast and of its whole stack. Gates are not asked: this is known before anything is timed.
+    """
+    *ours, first = [name for name in cast.stack if _is_timed(plans[name])] or [""]
+    others = [name for name in (*cast.compared, *cast.peers) if _is_timed(plans[name]) and name not in ours]
+    is_alone = len(ours) == 1 and first == cast.stack[-1] and not others
+    return ours[0] if is_alone and not plans[first].case(case).baseline_at else ""
+
+
+def _is_timed(plan: VariantPlan) -> bool:
+    return not (plan.skip or plan.untimed)
+
+
 def cast_headline(run_plan: RunPlan, plans: Mapping[str, VariantPlan], case: str) -> Cast:
     """The headline of `case`; `plans` are those of the run."""
     top = run_plan.stack[case]

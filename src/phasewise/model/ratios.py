@@ -6,6 +6,8 @@ from math import log
 
 from msgspec import structs
 
+from phasewise.model.headline import FEW, MANY
+from phasewise.model.refusals import LEAST_SETS
 from phasewise.records.measure import CaseMeasurement, Round
 from phasewise.records.plan import Budget
 from phasewise.stats import RatioEstimate, StopRules, estimate_ratio
@@ -14,6 +16,8 @@ from phasewise.stats.verdict import LEAST_OF_ONE_SET
 # (log-ratio, sets): where every round is beyond that ratio, so many sets are enough. With one set nothing under 3x is clear, since one process of
 # a launch-bound program was up to twice as slow as another, from start to end
 CLEAR = ((log(LEAST_OF_ONE_SET), 1), (log(1.5), 2))
+# every round of a headline is beyond that ratio
+HEADLINE_CLEAR = 3.0
 # how `CaseMeasurement.stopped` reads where the amount of data was fixed beforehand, so that no look is to be paid for
 SLOW = "slow"
 ALONE = "alone"
@@ -30,6 +34,26 @@ def stop_rules(budget: Budget) -> StopRules:
         most_sets=max(budget.min_sets, budget.max_sets),
         clear=CLEAR,
     )
+
+
+def stop_headline(budget: Budget) -> StopRules:
+    """Three sets of processes where every round is beyond 3x, else five; one where the budget allows no more."""
+    rounds = max(2, budget.min_rounds)
+    if budget.max_sets == 1:
+        return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=1, most_sets=1)
+    clear = ((log(HEADLINE_CLEAR), FEW),)
+    return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=MANY, most_sets=MANY, clear=clear)
+
+
+def stop_own(budget: Budget) -> StopRules:
+    """The same for a variant whose own rounds are the headline: in a single set it may have more, as any other."""
+    return stop_rules(budget) if budget.max_sets == 1 else stop_headline(budget)
+
+
+def stop_alone(budget: Budget) -> StopRules:
+    """How much of what is compared with nothing is timed: no interval becomes narrower by more sets than rules on its times ask for."""
+    rounds, sets = max(2, budget.min_rounds), min(budget.min_sets, LEAST_SETS)
+    return StopRules(least_rounds=rounds, most_rounds=rounds, least_sets=sets, most_sets=sets)
 
 
 def paired_log_ratios(case: CaseMeasurement, numerator: str, denominator: str) -> list[list[float]]:

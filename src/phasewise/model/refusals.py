@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 import msgspec
@@ -100,6 +100,12 @@ def find_memory(refreshes: Sequence[Refresh]) -> str:
         told,
         "as the same contents written again",
     )
+
+
+def tells_of_memory(counted: Iterable[Refresh]) -> bool:
+    """Whether new contents cost more operators than the same contents written again, or than those of many passes, in any of these pairs."""
+    others = ((pair.fresh, other) for pair in counted for other in (pair.sham, pair.many) if other is not None)
+    return any(_log_ratio(fresh, other) > math.log(REMEMBERED) for fresh, other in others)
 
 
 def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int) -> str:

@@ -179,6 +179,8 @@ class SmallerMeasurement(Record, frozen=True, kw_only=True):
 class HeadlineMeasurement(CaseRecord, frozen=True, kw_only=True):
     """Baseline, end of the stack and peers of one case in the same rounds: its arms are "baseline", "variant", and variants by name."""
 
+    # the end of the stack whose own rounds beside its parent, the baseline, are all that it would have; it has none then
+    own_of: str = ""
     measured: CaseMeasurement
     # where the baseline is too slow for the shape of the case
     smaller: tuple[SmallerMeasurement, ...] = ()

@@ -104,6 +104,8 @@ class CaseValidation(Record, frozen=True, kw_only=True):
     failure: Failure | None = None
     # that torch took of the GPU, with the reference; None on a CPU, and where a library beside torch takes its own
     peak_memory_bytes: Bytes | None = None
+    # it has imported torch's compiler: what compiles does, and some of torch by the way
+    has_compiler: bool = False
     seconds: Seconds = 0.0
     # names of the files that its process loaded; on record they stand with their hashes beside the cases
     loaded: tuple[str, ...] = ()

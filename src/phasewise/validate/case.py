@@ -74,13 +74,15 @@ def _validate(
             errors = follow(judge, VARIANT, arm, keep=VARIANT, kept=stand_in)
             told = arm.apply("phasewise.validate.child:guard_case", Told, root=str(root), ring=judge.list_slots())
             loaded = tuple(sorted(arm.files()))
-            doubt = suspect_weights(errors, draws=arm.open()["draws"], is_baseline=baseline is None)
+            opened = arm.open()
+            doubt = suspect_weights(errors, draws=opened["draws"], is_baseline=baseline is None)
         finally:
             arm.close()
         progress = judge.follow_progress(VARIANT)
     finally:
         judge.close()
-    return _put_together(case, judge, errors, progress, told, stand_in, loaded, doubt)
+    found = _put_together(case, judge, errors, progress, told, stand_in, loaded, doubt)
+    return msgspec.structs.replace(found, has_compiler=opened["has_compiler"])
 
 
 def follow(judge: Judge, name: str, arm: ArmProcesses, *, keep: str = "", kept: str = "") -> tuple[TensorError, ...]:

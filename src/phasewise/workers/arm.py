@@ -52,7 +52,7 @@ class Launch:
     fresh: bool = True
     # the set that they are of, which may have a fork server of its own
     process_set: int | None = None
-    # whether the tools of a profile, and with them the compiler, may be imported already
+    # whether the compiler, and beside what is told of no time the tools of a profile, may be imported already
     tooled: bool = False
     # what its processes may see and write; None where they are trusted
     enclosure: Enclosure | None = None
@@ -120,9 +120,10 @@ def launch_function(
 
 def _choose_server(launch: Launch) -> str | None:
     """Which fork server may give its processes; None where they have to be fresh."""
+    tools = TOOLED if launch.tooled else ""
     if launch.fresh:
-        return None if launch.process_set is None else name_set(launch.process_set)
-    return TOOLED if launch.tooled else ""
+        return None if launch.process_set is None else name_set(launch.process_set) + tools
+    return tools
 
 
 class ArmProcesses:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,8 +18,18 @@ from phasewise.workers.scratch import PREFIX, sweep_scratch
 
 # where the server listens, for the processes of this run
 SERVER = "PHASEWISE_FORK_SERVER"
-# suffix of the socket of the one that has imported the tools of a profile
+# suffix of the socket of the one that has imported tools: those of a profile, or in a set of processes the compiler
 TOOLED = ".tooled"
+# torch.profiler asks the compiler whether it has something to annotate; torch-tb-profiler imports pandas
+PROFILER = ("torch._inductor", "torch_tb_profiler.profiler.data")
+# with what it finds out once a process, half of the time of a program whose kernels are in the cache: what the processor can do, and the
+# hashes of all files of torch and Triton, by which it looks kernels up
+COMPILER = (
+    "torch._inductor.compile_fx",
+    "torch._inductor.cpu_vec_isa:pick_vec_isa",
+    "torch._inductor.codecache:torch_key",
+    "triton.runtime.cache:triton_key",
+)
 # a server listens to its sockets by then
 SETTLED_S = 60.0
 # of a folder; the address of a socket has 107 in all
@@ -33,26 +44,26 @@ def name_set(number: int) -> str:
 def start_fork_server(sets: int = 0) -> int:
     """Start servers for the workers of this process and of all that it starts from now on; they end when the returned descriptor is closed.
 
-    Each of `sets` sets of processes has a server of its own.
+    Each of `sets` sets of processes has a server of its own, and one for what compiles.
     """
     sweep(_choose_folder())
     sweep_scratch(Path(tempfile.gettempdir()))
     path = str(Path(tempfile.mkdtemp(prefix=PREFIX, dir=_choose_folder())) / "forkserver")
     until, held = os.pipe()
-    _start([path, path + TOOLED], until)
+    _start(path, PROFILER, until)
     for number in range(sets):
-        _start([path + name_set(number)], until)
+        _start(path + name_set(number), COMPILER, until)
     os.close(until)
     os.environ[SERVER] = path
     return held
 
 
-def _start(paths: list[str], until: int) -> None:
-    """One server that listens here, as a fresh process."""
+def _start(path: str, tools: Sequence[str], until: int) -> None:
+    """One server that listens here, as a fresh process, and there for what needs these tools."""
     with ExitStack() as stack:
-        listeners = [stack.enter_context(_listen(path)).fileno() for path in paths]
+        listeners = [stack.enter_context(_listen(name)).fileno() for name in (path, path + TOOLED)]
         subprocess.Popen(
-            [sys.executable, "-m", "phasewise.bench.forkserver", *map(str, listeners)],
+            [sys.executable, "-m", "phasewise.bench.forkserver", *map(str, listeners), *tools],
             stdin=until,
             stdout=subprocess.DEVNULL,
             pass_fds=listeners,

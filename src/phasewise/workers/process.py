@@ -35,6 +35,8 @@ WORKER = "PHASEWISE_WORKER"
 PULSE_S = 1.0
 # variables, by prefix, that are read after a worker has started; any other has to stand before torch is imported
 LATE = ("CXX", "TORCHINDUCTOR_", "TRITON_", "XLA_", "JAX_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "PYTHONPATH")
+# and that is nothing to torch and its compiler
+FOREIGN = ("XLA_", "JAX_")
 NO_ANSWER = Failure(
     reason=Reason.BAD_PROGRAM, message="it wrote into the pipe of its answers; write to files of your own"
 )
@@ -73,9 +75,9 @@ class Process:
         try:
             if enclosure is not None or not all(name.startswith(LATE) for name in environment):
                 server = None
-            elif server == TOOLED and environment:
+            elif server is not None and not all(name.startswith(FOREIGN) for name in environment):
                 # the compiler, too, reads its environment when it is imported
-                server = ""
+                server = server.removesuffix(TOOLED)
             forked = (
                 None
                 if server is None

@@ -16,8 +16,10 @@ WINDOW = (10, 100)
 SLOW_WINDOW = 3
 # seconds of a window of fast steps
 WINDOW_S = 0.05
-# seconds of a warm-up, at least, since GPU clocks rise within about 0.3 s; or as long as so many blocks take, where these are shorter than 0.02 s
+# seconds of a warm-up, at least: GPU clocks rise within about 0.3 s, and what a CPU has to load is loaded in three windows. Or as long as so many
+# blocks take, where these are shorter than 0.02 s
 LEAST_S = 0.3
+CPU_LEAST_S = 0.15
 LEAST_BLOCKS = 15
 MOST_S = 30.0
 # a step that takes longer, or is slow for the budget, is a block of its own
@@ -41,7 +43,9 @@ class Warmed:
     block_steps: int
 
 
-def warm_up(driver: ArmProcesses, budget: Budget, *, cold: bool, now: Callable[[], float]) -> Warmed:
+def warm_up(
+    driver: ArmProcesses, budget: Budget, *, cold: bool, now: Callable[[], float], device: str = "cuda"
+) -> Warmed:
     """Step until stable, for 30 s at most; a step that stays slower than the budget's `slow_step_s` is made three times at most."""
     start = now()
     times = driver.singles(1)
@@ -51,13 +55,21 @@ def warm_up(driver: ArmProcesses, budget: Budget, *, cold: bool, now: Callable[[
     # the window is chosen by a step that surely compiles nothing any more
     if not is_slow:
         times += driver.singles(2)
-    window, least_s = _choose_window(times[-1]), min(LEAST_S, LEAST_BLOCKS * budget.block_s)
+    window = _choose_window(times[-1])
+    least_s = min(CPU_LEAST_S if device == "cpu" else LEAST_S, LEAST_BLOCKS * budget.block_s)
     while not is_slow and now() - start < MOST_S:
         times += driver.singles(window)
         if sum(times) >= least_s and is_warm(times, window=window):
             break
     step_s = median(times[-window:]) if len(times) > window else times[-1]
-    return Warmed(warmup_steps=len(times) + 1, step_s=step_s, block_steps=_choose_steps(driver, step_s, budget, cold))
+    if cold or step_s > min(LONG_STEP_S, budget.slow_step_s):
+        steps = 1
+    elif device == "cpu":
+        # a single step waits for nothing there, so the fastest tells how long a block lasts at least
+        steps = max(budget.block_steps, math.ceil(budget.block_s / min(times)))
+    else:
+        steps = _choose_steps(driver, step_s, budget)
+    return Warmed(warmup_steps=len(times) + 1, step_s=step_s, block_steps=steps)
 
 
 def settling_steps(block_steps: int) -> int:
@@ -71,10 +83,8 @@ def _choose_window(step_s: float) -> int:
     return max(WINDOW[0], min(WINDOW[1], math.ceil(WINDOW_S / step_s)))
 
 
-def _choose_steps(driver: ArmProcesses, step_s: float, budget: Budget, cold: bool) -> int:
+def _choose_steps(driver: ArmProcesses, step_s: float, budget: Budget) -> int:
     """Steps that last at least `block_s`; single steps wait for the device each, so a guess from them is too low."""
-    if cold or step_s > min(LONG_STEP_S, budget.slow_step_s):
-        return 1
     steps = max(budget.block_steps, math.ceil(budget.block_s / step_s))
     for _ in range(4):
         wall = _time_fastest(driver, steps, AMPLE * budget.block_s)

@@ -133,7 +133,9 @@ def _ladder(case: CaseResult) -> tuple[Block, ...]:
         "differ by more. Ratio: of a phase over its parent, of another way's time over ours."
     )
     if _is_direct(case):
-        note += f" Side by side with your code, the end of the stack is {show.ratio_interval(case.stack_speedup)} as fast."
+        note += (
+            f" Side by side with your code, the end of the stack is {show.ratio_interval(case.stack_speedup)} as fast."
+        )
     titles = columns("What", "Kind", "#A step", "#Ratio")
     return beside(figure, Table(f"Times of {case.case}", titles, rows, note=note))
 
