@@ -70,7 +70,7 @@ def test_packages_that_were_carried_over_are_no_sources_of_a_workload(tmp_path: 
     folder = carry(tmp_path / "there", "")
     _, environment = box.set_up(folder, read_manifest(folder))
     site = Path(environment["PYTHONPATH"].split(os.pathsep)[2])
-    assert site.is_dir() and sources._is_installed(site / "msgspec" / "json.py")
+    assert site.is_dir() and sources._is_installed(str(site / "msgspec" / "json.py"))
 
 
 def test_what_the_run_ended_with_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

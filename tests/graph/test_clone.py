@@ -52,7 +52,7 @@ def test_the_readme_says_what_stands_behind_cores(clone):
 
 def test_without_a_remote_a_pull_says_so_as_the_readme_does(clone):
     done = call(clone, "dvc", "pull")
-    assert "No remote comes with the repository" in (clone / "README.md").read_text()
+    assert "The repository comes without a DVC remote" in (clone / "README.md").read_text()
     assert "Traceback" not in done.stderr
 
 

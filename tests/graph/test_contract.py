@@ -134,13 +134,15 @@ def test_shape_two_cases(read_shape):
         "scale": "02-inplace",
     }
     for case, end in (("rows", "01-vectorised"), ("scale", "02-inplace")):
-        headline, control = (
-            project.read("two_cases", "", f"{name}.{case}")["measured"] for name in ("headline", "control")
-        )
-        assert [(arm["arm"], arm["variant"]) for arm in headline["arms"]] == [
-            ("baseline", "00-baseline"),
+        headline, control = (project.read("two_cases", "", f"{name}.{case}") for name in ("headline", "control"))
+        # both ends stand on the baseline, so their own rounds are the headline
+        assert headline["own_of"] == end and not headline["measured"]["arms"]
+        measured = next(one for one in project.read("two_cases", end, "measure")["cases"] if one["case"] == case)
+        assert [(arm["arm"], arm["variant"]) for arm in measured["arms"]] == [
+            ("parent", "00-baseline"),
             ("variant", end),
         ]
+        control = control["measured"]
         assert [(arm["arm"], arm["variant"]) for arm in control["arms"]] == [("parent", end), ("variant", end)]
 
 
