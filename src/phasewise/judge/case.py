@@ -210,7 +210,7 @@ class Judge:
 
 
 def _threads(device: str) -> dict[str, str]:
-    """For the judge's own operators on large results; on a CPU it shares the cores with what it judges, and is forked."""
+    """For the reference, which may be large; on a CPU the judge shares the cores with what it judges, and is forked."""
     if device == "cpu":
         return {}
     # while it waits for work, it keeps no core from those who are timed
