@@ -169,13 +169,19 @@ def test_a_peer_alone_in_its_file_is_found_there_and_others_among_the_peers(work
 def test_what_was_loaded_is_stamped_as_it_was_before(work):
     closure = find_closure("./work", "work.program", work.parent)
     (work / "kernels/fast.py").write_text("x = 1")
-    stamped = closure.stamp(["work/kernels/fast.py", "work/program.py", "work/phases.py", "work/other.py"])
+    stamped = closure.stamp([["work/kernels/fast.py", "work/program.py", "work/phases.py", "work/other.py"]])
     assert stamped.keys() == {"work/kernels/fast.py", "work/program.py", "work/other.py"}
     assert list_changed(stamped, hash_now([stamped])) == ["work/kernels/fast.py"]
 
 
+def test_of_a_process_that_died_before_it_told_all_files_count(work):
+    closure = find_closure("./work", "work.program", work.parent)
+    assert closure.stamp([["work/program.py"], []]) == dict(closure.files)
+    assert closure.stamp([["work/program.py"]]).keys() == {"work/program.py"}
+
+
 def test_a_file_that_is_gone_has_changed(work):
-    stamped = find_closure("./work", "work.program", work.parent).stamp(["work/reference.py"])
+    stamped = find_closure("./work", "work.program", work.parent).stamp([["work/reference.py"]])
     (work / "reference.py").unlink()
     assert list_changed(stamped, hash_now([stamped])) == ["work/reference.py"]
 

@@ -50,6 +50,8 @@ def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools
             for number, (session, count) in enumerate(zip(sessions, steps, strict=True)):
                 wall_s = session.block(count, settling_steps(count))["wall_s"] / count
                 points[number] = msgspec.structs.replace(points[number], wall_s=(*points[number].wall_s, wall_s))
+        loaded = {name for session in sessions for name in session.files()}
+        arm = msgspec.structs.replace(arm, loaded=tuple(sorted(loaded)))
     except ProcessFailed as died:
         arm = msgspec.structs.replace(arm, failure=died.failure)
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from phasewise.measure.arms import Gates, Plans, choose_arms, keep_current, refuse
@@ -53,6 +53,7 @@ def measure_variant(
             tools = Tools(watch=watch_machine(plan.device), progress=progress)
             found[case.case] = measure_scale(plan, case, root, tools)
     cases = tuple(found[case.case] for case in plan.cases)
+    loaded = [arm.loaded for case in cases for arm in case.arms if arm.arm == "variant"]
     return Measurement(
         workload=plan.workload,
         run=plan.run,
@@ -60,7 +61,7 @@ def measure_variant(
         plan=digest(plan),
         machine=machine,
         commit=commit,
-        loaded=_stamp(cases, closure),
+        loaded=None if closure is None else closure.stamp(loaded),
         cases=tuple(map(forget_files, cases)),
     )
 
@@ -78,11 +79,3 @@ def _want(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates, *, i
         budget=plan.budget,
         stop=stop if pairs else stop_alone(plan.budget),
     )
-
-
-def _stamp(cases: Sequence[CaseMeasurement], closure: Closure | None) -> dict[str, str] | None:
-    """The files that the variant's processes loaded, with hashes; None where one has not told them."""
-    own = [arm for case in cases for arm in case.arms if arm.arm == "variant"]
-    if closure is None or not all(arm.loaded for arm in own):
-        return None
-    return closure.stamp(name for arm in own for name in arm.loaded)

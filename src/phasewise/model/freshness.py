@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -41,9 +41,12 @@ class Closure:
         """SHA-256, 16 digits, of all files with their names."""
         return _digest(self.files)
 
-    def stamp(self, loaded: Iterable[str]) -> dict[str, str]:
-        """Hash of each file that processes loaded, as it stood when this closure was made; those of the plan are left out."""
-        names = set(loaded) - self.planned
+    def stamp(self, processes: Iterable[Collection[str]]) -> dict[str, str]:
+        """Hash of each file that processes loaded, as it stood when this closure was made; those of the plan are left out.
+
+        Of a process that has told of none, since it died, all that it may have loaded count.
+        """
+        names = {name for loaded in processes for name in loaded or self.files} - self.planned
         late = hash_files(names - self.files.keys())
         return {name: self.files.get(name) or late[name] for name in sorted(names)}
 
@@ -82,7 +85,7 @@ class Stamp(msgspec.Struct):
     # of a record that was made of several variants
     plans: dict[str, str] = {}
     commit: str = ""
-    # None: made before records listed what their processes loaded, or by one that died
+    # None: made before records listed what their processes loaded
     loaded: dict[str, str] | None = None
 
 

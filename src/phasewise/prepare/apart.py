@@ -31,7 +31,7 @@ def prepare_in_process(plan: PreparePlan, closure: Closure | None, layout: Layou
     answer = run_isolated("phasewise.prepare.apart:prepare_plain", payload, folder=layout.root, timeout_s=TIMEOUT_S)
     if isinstance(answer, Failure):
         raise UserError(f"{plan.workload}: it could not be prepared ({answer.message}); correct {plan.source}")
-    loaded = None if closure is None else closure.stamp(answer["loaded"])
+    loaded = None if closure is None else closure.stamp([answer["loaded"]])
     return msgspec.convert({**answer["prepared"], "loaded": loaded}, Prepared)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -74,17 +74,15 @@ def validate_variant(
         plan=digest(plan),
         machine=machine,
         commit=commit,
-        loaded=_stamp(cases, closure),
+        loaded=None if closure is None else closure.stamp(_list_loaded(cases)),
         tier=plan.tier,
         cases=tuple(msgspec.structs.replace(found, loaded=()) for found in cases),
     )
 
 
-def _stamp(cases: tuple[CaseValidation, ...], closure: Closure | None) -> dict[str, str] | None:
-    """The files that were loaded, with hashes; None where a process could not tell."""
-    if closure is None or not all(found.loaded or found.outcome is Outcome.SKIPPED for found in cases):
-        return None
-    return closure.stamp(name for found in cases for name in found.loaded)
+def _list_loaded(cases: Iterable[CaseValidation]) -> list[tuple[str, ...]]:
+    """The files of each process; a case that was skipped may have had none."""
+    return [found.loaded for found in cases if found.loaded or found.outcome is not Outcome.SKIPPED]
 
 
 @contextlib.contextmanager
