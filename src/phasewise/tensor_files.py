@@ -49,20 +49,46 @@ def write_tensors(descriptor: int, tensors: Mapping[str, torch.Tensor], entry: i
     return slots
 
 
-def read_tensors(descriptor: int, slots: Sequence[Slot]) -> dict[str, torch.Tensor]:
-    """Copies of the tensors on the CPU; raises ValueError where the file holds less than the slots say."""
+def read_tensors(
+    descriptor: int, slots: Sequence[Slot], into: Mapping[str, torch.Tensor] | None = None
+) -> dict[str, torch.Tensor]:
+    """Copies of the tensors on the CPU, in the memory of those of the same name in `into` where shape and dtype agree.
+
+    Raises ValueError where the file holds less than the slots say.
+    """
     import torch
 
     found = {}
     for slot in slots:
         dtype, shape = getattr(torch, slot["dtype"]), slot["shape"]
-        tensor = torch.empty(shape, dtype=dtype)
+        tensor = None if into is None else into.get(slot["name"])
+        if tensor is None or not _is_plain(tensor, dtype, shape):
+            # new memory costs more time than what is read into it
+            tensor = torch.empty(shape, dtype=dtype)
         if tensor.numel() * tensor.element_size() != slot["bytes"]:
             raise ValueError(f"{slot['name']}: {slot['bytes']} bytes are no {dtype} {shape}")
         if slot["bytes"]:
-            _read(descriptor, tensor.reshape(-1).view(torch.uint8).numpy().data, slot["offset"])
+            _read(descriptor, tensor.detach().reshape(-1).view(torch.uint8).numpy().data, slot["offset"])
+            if not tensor.is_inference():
+                # as any write in place does
+                torch.autograd.graph.increment_version(tensor)
         found[slot["name"]] = tensor
     return found
+
+
+def _is_plain(tensor: torch.Tensor, dtype: torch.dtype, shape: Sequence[int]) -> bool:
+    """Whether a tensor of this dtype and shape lies in the CPU's memory as the file has it."""
+    import torch
+
+    return (
+        type(tensor) is torch.Tensor
+        and tensor.device.type == "cpu"
+        and tensor.layout == torch.strided
+        and tensor.dtype == dtype
+        and list(tensor.shape) == list(shape)
+        and tensor.is_contiguous()
+        and not (tensor.is_conj() or tensor.is_neg())
+    )
 
 
 def _write(descriptor: int, data: memoryview, offset: int) -> None:

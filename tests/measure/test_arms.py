@@ -55,7 +55,7 @@ GREEN = {name: gate(name) for name in PLANS}
 
 def names(item: VariantPlan, gates: dict[str, Validation]) -> list[tuple[str, str]]:
     plans = {**PLANS, item.variant: item}
-    return [(arm.arm, arm.plan.variant) for arm in choose_arms(item, item.cases[0], plans, gates)]
+    return [(arm.arm, arm.plan.variant) for arm in choose_arms(item, item.cases[0], plans, gates, starts_cold=True)]
 
 
 def test_a_phase_runs_beside_its_parent_alone() -> None:
@@ -80,7 +80,7 @@ def test_a_variant_without_a_valid_ancestor_runs_alone() -> None:
 
 def test_a_baseline_that_is_measured_at_smaller_shapes_is_no_arm() -> None:
     small = plan("00-baseline", kind=Kind.BASELINE, case={"baseline_at": ({"n": 1}, {"n": 2})})
-    chosen = choose_arms(FIRST, FIRST.cases[0], {**PLANS, "00-baseline": small}, GREEN)
+    chosen = choose_arms(FIRST, FIRST.cases[0], {**PLANS, "00-baseline": small}, GREEN, starts_cold=True)
     assert [arm.arm for arm in chosen] == ["variant"]
 
 
@@ -108,7 +108,7 @@ def test_processes_of_all_sets_fit_at_once_where_their_gates_say_so() -> None:
     def fits(peaks: dict[str, int | None], memory: int) -> bool:
         gates = {name: gate(name, peak=peak) for name, peak in peaks.items()}
         wanted = Wanted(
-            name="x", plan=SECOND, case=SECOND.cases[0], arms=choose_arms(SECOND, SECOND.cases[0], PLANS, gates),
+            name="x", plan=SECOND, case=SECOND.cases[0], arms=choose_arms(SECOND, SECOND.cases[0], PLANS, gates, starts_cold=True),
             pairs=(), budget=SECOND.budget, stop=stop_rules(SECOND.budget),
         )  # fmt: skip
         return fit_at_once(wanted, gates, memory)
@@ -123,7 +123,7 @@ def test_processes_of_all_sets_fit_at_once_where_their_gates_say_so() -> None:
 
 def test_who_imports_the_compiler_may_have_it_already_but_for_the_build_that_is_told() -> None:
     def launches(*, has_compiler: bool = True, **budget: int) -> list[Launch]:
-        chosen = Chosen(arm="variant", plan=FIRST, is_told=True)
+        chosen = Chosen(arm="variant", plan=FIRST, starts_cold=True)
         wanted = Wanted(
             name="w", plan=FIRST, case=FIRST.cases[0], arms=(chosen,), pairs=(), budget=Budget(**budget),
             stop=stop_rules(Budget()),

@@ -110,6 +110,23 @@ def test_only_the_first_process_of_what_is_measured_has_empty_compile_caches(
     assert not Path(first).parent.exists()
 
 
+def test_one_start_with_empty_caches_a_variant_is_told(tmp_path: Path) -> None:
+    plan = plan_program("good")
+    second = msgspec.structs.replace(plan.cases[0], case="second")
+    plan = msgspec.structs.replace(plan, cases=(*plan.cases, second))
+    write_program(tmp_path)
+    green = gate(plan.variant)
+    both = tuple(msgspec.structs.replace(green.cases[0], case=case.case) for case in plan.cases)
+    gates = {plan.variant: msgspec.structs.replace(green, cases=both)}
+    record = measure_variant(
+        plan, {plan.variant: plan}, gates, root=tmp_path, machine="m", commit="c", progress=Silent()
+    )
+    assert [(case.case, case.arms[0].fresh_caches, len(case.rounds)) for case in record.cases] == [
+        ("only", True, 4),
+        ("second", False, 4),
+    ]
+
+
 def test_a_variant_that_crashes_is_on_record_and_costs_itself_only(tmp_path: Path) -> None:
     parent = plan_program("good")
     record = measure(tmp_path, child_of(parent, "raises"), parent)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -174,7 +175,7 @@ def deliver(worker: WorkerState, outputs: bool = True, state: bool = False) -> d
 def refresh(worker: WorkerState, entries: dict[str, list[Slot]]) -> None:
     """Give entries of the ring other contents, from the file of batches."""
     for entry, slots in entries.items():
-        worker.bench.refresh(int(entry), read_tensors(worker.files[0], slots))
+        worker.bench.refresh(int(entry), partial(read_tensors, worker.files[0], slots))
     wait_for(worker.bench)
 
 

@@ -20,6 +20,8 @@ from phasewise.tensors import overwrite, walk
 
 # twice the cache is written to flush it; where its size is unknown, more than any last-level cache of a desktop
 UNKNOWN_CACHE_BYTES = 1 << 28
+# gives the tensors of a batch, in the memory of those it is called with where shapes agree
+Read = Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
 CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
@@ -27,7 +29,7 @@ def do_nothing() -> None:
     """What is done where there is nothing to restore, to wait for, or to close."""
 
 
-def _keep(entry: int, batch: Mapping[str, torch.Tensor]) -> None:
+def _keep(entry: int, read: Read) -> None:
     raise AssertionError("a function has no ring of batches")
 
 
@@ -49,7 +51,7 @@ class Bench:
     # named tensors; None where there are none
     state: Callable[[], Mapping[str, torch.Tensor]] | None = None
     # gives an entry of the ring the contents of another batch, in its own memory where shapes agree
-    refresh: Callable[[int, Mapping[str, torch.Tensor]], None] = _keep
+    refresh: Callable[[int, Read], None] = _keep
     # what it was made of; None for a function
     case: BuiltCase | None = None
     # empties the last-level cache, where steps are timed cold
@@ -83,10 +85,10 @@ def bench_case(
     def step_placing(index: int) -> Any:
         return program.step(built.place(index))
 
-    def refresh(entry: int, batch: Mapping[str, torch.Tensor]) -> None:
-        if overwrite(batches[entry], batch):
-            batches[entry].clear()
-            batches[entry].update(batch)
+    def refresh(entry: int, read: Read) -> None:
+        contents = read(batches[entry])
+        batches[entry].clear()
+        batches[entry].update(contents)
         if resident and overwrite(ring[entry], placed := built.place(entry)):
             ring[entry] = placed
 

@@ -9,6 +9,7 @@ import os
 import random
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,13 +113,11 @@ class Judge:
         self.batch_s = max(self.batch_s, (time.perf_counter() - start) / len(numbers))
         for entry, number in entries.items():
             self.ring[entry], self._slots[entry] = number, written[str(entry)]
-        for driver in drivers:
-            driver.refresh(written)
+        _refresh_all(drivers, written)
 
     def rewrite(self, drivers: Sequence[ArmProcesses], entries: Sequence[int]) -> None:
         """Write the contents of these entries once more in every process: nothing changes."""
-        for driver in drivers:
-            driver.refresh({str(entry): self._slots[entry] for entry in entries})
+        _refresh_all(drivers, {str(entry): self._slots[entry] for entry in entries})
 
     def check(
         self,
@@ -207,6 +206,13 @@ class Judge:
             return receive_all([self._process], f"the judge's {command}", self._timeout_s)[0]
         except ProcessFailed as died:
             raise JudgeFailed(died.failure) from died
+
+
+def _refresh_all(drivers: Sequence[ArmProcesses], entries: Mapping[str, Any]) -> None:
+    """Give entries of the ring other contents in all processes at the same time."""
+    if drivers:
+        with ThreadPoolExecutor(len(drivers)) as pool:
+            list(pool.map(lambda driver: driver.refresh(entries), drivers))
 
 
 def _threads(device: str) -> dict[str, str]:

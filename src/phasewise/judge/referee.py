@@ -33,7 +33,7 @@ from phasewise.tensors import count_bytes
 
 STATE = "state/"
 # batches of the reference are kept, and not made again, where they take no more together
-KEPT_BYTES = 1 << 30
+KEPT_BYTES = 1 << 31
 
 
 @dataclass(kw_only=True)

@@ -18,8 +18,10 @@ class Chosen:
 
     arm: str
     plan: VariantPlan
-    # its start with empty caches, single steps and placing go on record
+    # single steps and placing go on record
     is_told: bool = False
+    # its first process compiles into empty caches, and how long that takes goes on record
+    starts_cold: bool = False
     has_energy: bool = False
     # one block a set where a step is slow
     once_if_slow: bool = False
@@ -52,12 +54,15 @@ def refuse(plan: VariantPlan, case: str, gates: Gates) -> Failure | None:
     return None
 
 
-def choose_arms(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates) -> tuple[Chosen, ...]:
+def choose_arms(
+    plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates, *, starts_cold: bool
+) -> tuple[Chosen, ...]:
     """Parent and variant, the variant last; the variant alone where it is the baseline or has no parent that may be timed.
 
     The parent is the nearest ancestor whose gate is green; of a peer it is the variant of ours that the plan sets it beside.
+    `starts_cold`: what its start takes with empty caches goes on record.
     """
-    variant = Chosen(arm="variant", plan=plan, is_told=True, has_energy=True)
+    variant = Chosen(arm="variant", plan=plan, is_told=True, starts_cold=starts_cold, has_energy=True)
     parent = None if plan.kind is Kind.BASELINE else find_timed(case.ancestors, case.case, plans, gates)
     return (variant,) if parent is None else (Chosen(arm="parent", plan=parent, has_energy=True), variant)
 

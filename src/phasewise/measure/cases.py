@@ -157,8 +157,10 @@ def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, gate: CaseValidat
     return Entrant(
         arm=chosen.arm,
         variant=plan.variant,
-        launches=[replace(launch if number or not chosen.is_told else first, process_set=number) for number in sets],
-        fresh_caches=chosen.is_told,
+        launches=[
+            replace(launch if number or not chosen.starts_cold else first, process_set=number) for number in sets
+        ],
+        fresh_caches=chosen.starts_cold,
         switches=planned.switches or plan.switches,
         ranks=plan.ranks,
         device=plan.device,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from phasewise.measure.arms import Gates, Plans, choose_arms, keep_current, refuse
+from phasewise.measure.arms import Chosen, Gates, Plans, choose_arms, keep_current, refuse
 from phasewise.measure.cases import Wanted, forget_files, measure_cases
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.progress import Progress, to_stderr
@@ -40,13 +40,15 @@ def measure_variant(
     progress = to_stderr() if progress is None else progress
     gates = keep_current(validations, plans)
     found: dict[str, CaseMeasurement] = {}
-    wanted = []
+    wanted: list[Wanted] = []
     for case in plan.cases:
         refused = refuse(plan, case.case, gates)
         if refused is not None:
             found[case.case] = CaseMeasurement(case=case.case, arms=(), skipped=refused)
         elif not case.baseline_at:
-            wanted.append(_want(plan, case, plans, gates, is_headline=case.case in headlines))
+            # one cold start a variant, since nothing may run beside it
+            arms = choose_arms(plan, case, plans, gates, starts_cold=not wanted)
+            wanted.append(_want(plan, case, arms, is_headline=case.case in headlines))
     found |= measure_cases(wanted, plans, gates, root=root, progress=progress, gpu_memory_bytes=gpu_memory_bytes)
     for case in plan.cases:
         if case.case not in found:
@@ -66,8 +68,7 @@ def measure_variant(
     )
 
 
-def _want(plan: VariantPlan, case: PlannedCase, plans: Plans, gates: Gates, *, is_headline: bool) -> Wanted:
-    arms = choose_arms(plan, case, plans, gates)
+def _want(plan: VariantPlan, case: PlannedCase, arms: tuple[Chosen, ...], *, is_headline: bool) -> Wanted:
     pairs = (("parent", "variant"),) if len(arms) > 1 else ()
     stop = stop_own(plan.budget) if is_headline else stop_rules(plan.budget)
     return Wanted(
