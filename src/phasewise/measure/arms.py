@@ -18,11 +18,10 @@ class Chosen:
 
     arm: str
     plan: VariantPlan
-    # single steps and placing go on record
+    # single steps, placing and energy go on record
     is_told: bool = False
     # its first process compiles into empty caches, and how long that takes goes on record
     starts_cold: bool = False
-    has_energy: bool = False
     # one block a set where a step is slow
     once_if_slow: bool = False
 
@@ -62,9 +61,9 @@ def choose_arms(
     The parent is the nearest ancestor whose gate is green; of a peer it is the variant of ours that the plan sets it beside.
     `starts_cold`: what its start takes with empty caches goes on record.
     """
-    variant = Chosen(arm="variant", plan=plan, is_told=True, starts_cold=starts_cold, has_energy=True)
+    variant = Chosen(arm="variant", plan=plan, is_told=True, starts_cold=starts_cold)
     parent = None if plan.kind is Kind.BASELINE else find_timed(case.ancestors, case.case, plans, gates)
-    return (variant,) if parent is None else (Chosen(arm="parent", plan=parent, has_energy=True), variant)
+    return (variant,) if parent is None else (Chosen(arm="parent", plan=parent), variant)
 
 
 def find_timed(names: Sequence[str], case: str, plans: Plans, gates: Gates) -> VariantPlan | None:

@@ -167,7 +167,7 @@ def make_entrant(chosen: Chosen, wanted: Wanted, judge: Judge, gate: CaseValidat
         cold=planned.cache == "cold",
         once_if_slow=chosen.once_if_slow,
         singles=chosen.is_told,
-        energy=chosen.has_energy and plan.device != "cpu",
+        energy=chosen.is_told and plan.device != "cpu",
     )
 
 
