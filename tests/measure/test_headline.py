@@ -142,6 +142,11 @@ def test_a_control_takes_a_tenth_of_what_its_case_takes() -> None:
     (own,) = record("x", seconds=9.0).cases
     budget = Budget(min_sets=3, max_sets=6)
     assert [count_sets(own, others_s, budget) for others_s in (0.0, 30.0, 61.0, 90.0, 1e4)] == [1, 1, 2, 3, 3]
+    # of those nine seconds six went into a start that a control does not make
+    (arm,) = own.arms
+    cold = msgspec.structs.replace(arm, fresh_caches=True, build_s=(2.0,), first_step_s=(4.0,))
+    own = msgspec.structs.replace(own, arms=(cold,))
+    assert [count_sets(own, others_s, budget) for others_s in (0.0, 11.0, 21.0, 31.0)] == [1, 1, 2, 3]
 
 
 def test_the_stack_ends_in_the_last_that_holds(plans: dict[str, VariantPlan]) -> None:

@@ -89,13 +89,6 @@ def worst_error(validation: CaseValidation | None) -> tuple[float | None, float 
     return max(worst, default=None), max(relative, default=None)
 
 
-def cold_start(arm: Arm | None) -> Seconds | None:
-    """Seconds from the start of the build to the end of the first step, where nothing was compiled before."""
-    if arm is None or not arm.fresh_caches or not arm.first_step_s:
-        return None
-    return arm.first_step_s[0] + (arm.build_s[0] if arm.build_s else 0.0)
-
-
 def steps_to_pay(
     cold: Seconds | None, parent: Seconds | None, step: Interval | None, before: Interval | None
 ) -> float | None:

@@ -10,7 +10,6 @@ from phasewise.analyse.floor import floor_fraction, step_floor
 from phasewise.analyse.gate import TOLD
 from phasewise.analyse.measures import (
     busy_time,
-    cold_start,
     energy_per_item,
     is_host_bound,
     step_time,
@@ -19,6 +18,7 @@ from phasewise.analyse.measures import (
 )
 from phasewise.analyse.risks import settle_risks
 from phasewise.analyse.samples import range_over_sets
+from phasewise.model.arms import cold_start
 from phasewise.model.ratios import dropped_share, kept_rounds
 from phasewise.records.analyse import PeerRow, Row, TargetResult
 from phasewise.records.base import Interval, Scalar

@@ -10,6 +10,7 @@ from phasewise.measure.arms import Chosen, Gates, Plans, keep_current
 from phasewise.measure.cases import Wanted, forget_files, measure_cases
 from phasewise.measure.headline import Measured, find_end
 from phasewise.measure.progress import Progress, to_stderr
+from phasewise.model.arms import cold_start, find_arm
 from phasewise.model.headline import Cast
 from phasewise.model.ratios import step_times
 from phasewise.records.base import find_case
@@ -63,8 +64,12 @@ def measure_control(
 
 
 def count_sets(own: CaseMeasurement, others_s: float, budget: Budget) -> int:
-    """Sets of processes: by what one took in the variant's own measurement; one at least, which says little but something."""
-    took_s = own.seconds / len({taken.process_set for taken in own.rounds})
+    """Sets of processes: by what one took in the variant's own measurement, whose start with empty caches a control does not make; one at
+    least, which says little but something.
+    """
+    took_s = (own.seconds - (cold_start(find_arm(own, "variant")) or 0.0)) / len(
+        {taken.process_set for taken in own.rounds}
+    )
     return max(1, min(budget.min_sets, int(CONTROL_SHARE * others_s / took_s) if took_s > 0.0 else budget.min_sets))
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from phasewise.records.base import Seconds
 from phasewise.records.measure import Arm, Arrival, CaseMeasurement, Inspection, Sample, ShortBlock
 
 A = TypeVar("A", Sample, Inspection, ShortBlock, Arrival)
@@ -48,6 +49,13 @@ def find_arm(case: CaseMeasurement, name: str) -> Arm | None:
 def find_parent_arm(case: CaseMeasurement) -> Arm | None:
     """What the variant is compared with: its parent, or the baseline where nothing else is there."""
     return next((arm for name in ("parent", "baseline") if (arm := find_arm(case, name)) is not None), None)
+
+
+def cold_start(arm: Arm | None) -> Seconds | None:
+    """Seconds from the start of the build to the end of the first step, where nothing was compiled before."""
+    if arm is None or not arm.fresh_caches or not arm.first_step_s:
+        return None
+    return arm.first_step_s[0] + (arm.build_s[0] if arm.build_s else 0.0)
 
 
 def _rename(of_arms: tuple[A, ...], names: Mapping[str, str]) -> tuple[A, ...]:
