@@ -46,7 +46,9 @@ REASONS: dict[Reason, str] = {
         "takes up to six, thorough ten"
     ),
     Reason.BELOW_FLOOR: "the difference does not clear the noise limit of the A/A controls, which is 10\u00a0% where there is none",
-    Reason.MULTIPLICITY: "alone it would be a claim, but among so many comparisons one like it comes up by chance",
+    Reason.MULTIPLICITY: (
+        "compared alone it would be called faster, slower or the same, but among so many comparisons one like it comes up by chance"
+    ),
     Reason.THROTTLED: "the device throttled while it was measured",
     Reason.NEIGHBOUR: "other processes were busy on this machine",
     Reason.BIMODAL: "the ratios fall into two groups",
