@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from phasewise.environment import name_gpus, read_pool, visible_entries
+from phasewise.environment import name_device, name_gpus, read_pool, visible_entries
 from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine
 
@@ -45,8 +45,10 @@ def test_all_gpus_count_or_those_that_are_visible(three_gpus, monkeypatch):
     assert name_gpus() == {"0": "GPU-0", "1": "GPU-1", "2": "GPU-2"}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1,0")
     assert name_gpus() == {"GPU-1": "GPU-1", "0": "GPU-0"}
+    assert [name_device(device) for device in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert name_gpus() == {}
+    assert [name_device(device) for device in ("auto", "cpu", "cuda")] == ["cpu", "cpu", "cuda"]
 
 
 def test_a_run_with_a_pool_is_named_by_one_gpu_of_it(three_gpus, monkeypatch):

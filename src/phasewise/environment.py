@@ -124,6 +124,13 @@ def read_pool() -> list[str]:
     return [entry.strip() for entry in os.environ[POOL].split(",")] if os.environ.get(POOL) else []
 
 
+def name_device(device: str) -> str:
+    """`device`; for "auto" "cuda" where there is a GPU, else "cpu"."""
+    if device != "auto":
+        return device
+    return "cuda" if name_gpus() else "cpu"
+
+
 def name_gpus(entries: Sequence[str] | None = None) -> dict[str, str]:
     """UUID of each GPU that an entry of CUDA_VISIBLE_DEVICES names, by default of all that it leaves; empty without a GPU.
 

@@ -195,7 +195,8 @@ def start_fake(launch: FakeLaunch) -> FakeArm:
 
 def entrant(clock: Clock, arm: str, *, entry: dict[str, Any] | None = None, **fake: Any) -> Entrant:
     """An arm of a fake; `entry` are fields of the entrant."""
-    return Entrant(arm=arm, variant=f"v-{arm}", launches=(FakeLaunch(clock, arm, fake),), **(entry or {}))
+    fields = {"device": "cuda", **(entry or {})}
+    return Entrant(arm=arm, variant=f"v-{arm}", launches=(FakeLaunch(clock, arm, fake),), **fields)
 
 
 def plan_fakes(*entrants: Entrant) -> Processes:

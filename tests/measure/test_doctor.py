@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 
 from measure.fakes import Clock, FakeArm, Quiet
 from phasewise.measure.doctor import POOL, Repeat, _status, describe_doctor, examine_with
 from phasewise.measure.neighbours import Neighbours
+from phasewise.measure.pool import draw_pair, fill_pool
 from phasewise.measure.progress import Silent
 from phasewise.measure.sampling import Watcher
 from phasewise.records.machine import Doctor, Machine, Tool
 from phasewise.records.measure import CaseMeasurement
+from phasewise.records.plan import Budget
 from phasewise.stats import estimate_ratio
 
 MACHINE = Machine(
@@ -50,6 +53,17 @@ def test_a_planted_slowdown_beyond_the_noise_is_found_and_a_program_is_itself() 
     assert found.aa is not None and 0.99 < found.aa.low <= found.aa.estimate <= found.aa.high < 1.01
     assert int(found.notes[0].split()[1]) <= 1 and "20 comparisons" in found.notes[0]
     assert not clock.alive
+
+
+def test_processes_of_a_pool_are_warmed_up_as_their_device_wants_it() -> None:
+    blocks = {}
+    for device in ("cpu", "cuda"):
+        clock = Clock()
+        pool = fill_pool(lambda clock=clock: FakeArm(clock, "one"), 2, device, Budget(), clock.now)
+        blocks[device] = clock.count("one", "block")
+        assert {entrant.device for entrant in draw_pair(pool, pool, random.Random(0)).entrants.values()} == {device}
+    # on a CPU a block's length is known without one
+    assert blocks["cpu"] == 0 < blocks["cuda"]
 
 
 def test_without_a_size_the_planted_slowdown_clears_the_floor_of_this_machine() -> None:

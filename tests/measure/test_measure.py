@@ -6,12 +6,14 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from measure.fakes import Clock, FakeArm, tools
-from phasewise.measure import compare, measure_variant
+from phasewise import environment
+from phasewise.measure import compare, measure_variant, opening
 from phasewise.measure.compare import name_function
 from phasewise.measure.neighbours import Watch, watch_machine
 from phasewise.measure.progress import Silent, Stream
@@ -22,7 +24,8 @@ from phasewise.records.measure import Measurement, ScalePoint
 from phasewise.records.plan import Budget, Kind, VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome, Validation
 from phasewise.store import decode, digest, encode
-from phasewise.workers.arm import Launch
+from phasewise.workers import warmup
+from phasewise.workers.arm import ArmProcesses, Launch
 from phasewise.workers.warmup import Warmed
 from programs import plan_program, write_program
 
@@ -211,6 +214,23 @@ def test_compare_tells_the_faster_function_and_reads_well(tmp_path: Path) -> Non
     assert found.ratios["broken"] is None
     text = str(found)
     assert "short: " in text and "times as fast as long" in text and "broken: crash, ValueError: no" in text
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_compare_warms_up_as_the_device_wants_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    file, seen = tmp_path / "two.py", []
+
+    def warm_up(driver: ArmProcesses, budget: Budget, *, device: str, **named: Any) -> Warmed:
+        seen.append(device)
+        return warmup.warm_up(driver, budget, device=device, **named)
+
+    monkeypatch.setattr(opening, "warm_up", warm_up)
+    monkeypatch.setattr(environment, "name_gpus", dict)
+    file.write_text(FUNCTIONS)
+    functions = {"long": f"{file}:long", "short": f"{file}:short"}
+    # without a GPU it is a CPU, whoever asks
+    compare(functions, setup=f"{file}:make", arguments={"n": 64}, device=device, budget=QUICK, progress=Silent())
+    assert seen and set(seen) == {"cpu"}
 
 
 def test_a_function_that_gives_something_else_gets_no_ratio(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_all_import_before_anything_is_timed_and_no_more_than_asked_for() -> Non
 def test_each_set_has_the_process_that_was_planned_for_it() -> None:
     clock = Clock()
     planned = (FakeLaunch(clock, "first", {"fails_in": "wait"}), FakeLaunch(clock, "later", {}))
-    processes = plan_fakes(Entrant(arm="variant", variant="v", launches=planned))
+    processes = plan_fakes(Entrant(arm="variant", variant="v", device="cpu", launches=planned))
     with start_ahead([processes], sets=2, most=8):
         # the first could not import, and is not replaced by that of the second set
         for number, name in enumerate(("first", "later", "later")):

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from phasewise.bench.case import build_case
-from phasewise.judge.trajectory import follow
 from phasewise.records.validate import Outcome
-from phasewise.tensors import clone
 from phasewise.validate import guard_again
 from phasewise.validate.guards import run_guards
-from phasewise.validate.trial import GUARD_STEPS, Trial
+from phasewise.validate.trial import GUARD_STEPS
 from plans import make_plan
+from trials import make_trial
 
 HERE = Path(__file__).parent
 # two watched, one more once their results are spoilt, two and two in memory that is used again, three for the hooks
@@ -31,17 +30,8 @@ def count_steps(case_name, source, monkeypatch, later_s):
         return step(placed)
 
     case = replace(case, program=replace(case.program, step=counted))
-    pristine = tuple(clone(batch) for batch in case.batches)
-    first = follow(case, GUARD_STEPS)
+    trial = make_trial(case, GUARD_STEPS)
     calls.clear()
-    trial = Trial(
-        case=case,
-        first=first,
-        allowance=case.plan.allowance,
-        inputs=pristine[0],
-        pristine=pristine,
-        threads=frozenset(),
-    )
     guards = run_guards(trial)
     assert {guard.outcome for guard in guards} == {Outcome.PASS}, guards
     return len(calls)

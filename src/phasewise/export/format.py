@@ -74,7 +74,7 @@ def _write_and_check(case: ExportedCase, format: str, folder: Path) -> ExportRes
         if status is ExportStatus.OK and format == "onnx" and case.about.device != "cpu":
             reason = "checked in ONNX Runtime on the CPU, so it is not timed against the GPU"
         elif status is ExportStatus.OK:
-            eager_s, export_s = time_pair(case.eager, clean, case.plan.budget, case.plan.seed)
+            eager_s, export_s = time_pair(case.eager, clean, case.plan.budget, case.plan.seed, device=case.about.device)
     return ExportResult(
         case=case.name, format=format, status=status, reason=reason, files=_files(folder, case.root), errors=errors,
         eager_s=eager_s, export_s=export_s,

@@ -12,12 +12,18 @@ from phasewise.workers.warmup import settling_steps, warm_up
 
 
 def time_pair(
-    eager: ArmProcesses, export: ArmProcesses, budget: Budget, seed: int, *, now: Callable[[], float] = time.monotonic
+    eager: ArmProcesses,
+    export: ArmProcesses,
+    budget: Budget,
+    seed: int,
+    *,
+    device: str,
+    now: Callable[[], float] = time.monotonic,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Seconds a call of either arm, one entry a round: `min_rounds` rounds, fewer once `budget.seconds` are spent."""
+    """Seconds a call of either arm, one entry a round: `min_rounds` rounds, fewer once `budget.seconds` are spent. Both run on `device`."""
     began = now()
     arms = (eager, export)
-    steps = [warm_up(arm, budget, cold=False, now=now).block_steps for arm in arms]
+    steps = [warm_up(arm, budget, device=device, cold=False, now=now).block_steps for arm in arms]
     seconds: tuple[list[float], list[float]] = ([], [])
     order = random.Random(seed)
     for _ in range(budget.min_rounds):

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from phasewise.environment import name_gpus
+from phasewise.environment import name_device, name_gpus
 from phasewise.judge.case import Judge, JudgeFailed
 from phasewise.match.advice import find_next_step
 from phasewise.match.ask import CandidateProcess, ask_base, find_best
@@ -152,8 +152,7 @@ def choose_device(device: str) -> str:
 
     :raises UserError: there is no such device here
     """
-    if device == "auto":
-        return "cuda" if name_gpus() else "cpu"
+    device = name_device(device)
     if device not in ("cpu", "cuda"):
         raise UserError(f"judge: device {device!r} is unknown; auto, cpu and cuda are allowed")
     if device == "cuda" and not name_gpus():
@@ -258,7 +257,7 @@ def time_sides(
     """The best possible time; the base, the candidate and the base once more, in the same rounds."""
     judge = Judge(plans[CANDIDATE], CASE, table.root, dict.fromkeys(ARMS, 1))
     entrants = {
-        arm: Entrant(arm=arm, variant=role, launches=(_launch(judge, arm, plans[role], table),))
+        arm: Entrant(arm=arm, variant=role, device=table.device, launches=(_launch(judge, arm, plans[role], table),))
         for arm, role in ARMS.items()
     }
     processes = Processes(entrants)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phasewise.environment import name_device
 from phasewise.measure.entrant import Entrant
 from phasewise.measure.neighbours import watch_machine
 from phasewise.measure.processes import Processes
@@ -126,7 +127,7 @@ def compare(
             timeout_s=budget.timeout_s,
             fresh=budget.max_sets > 1,
         )
-        entrants[name] = Entrant(arm=name, variant=name, launches=(launch,))
+        entrants[name] = Entrant(arm=name, variant=name, device=name_device(device), launches=(launch,))
     reference, *others = functions
 
     differences: Mapping[str, str] = {}

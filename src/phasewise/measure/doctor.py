@@ -127,7 +127,7 @@ def examine_with(
 
     try:
         progress.update("starting the standard program")
-        pools.append(fill_pool(lambda: start(UNITS), POOL[machine.kind], budget, now))
+        pools.append(fill_pool(lambda: start(UNITS), POOL[machine.kind], machine.kind, budget, now))
         controls = repeat("A/A comparison", pools[0], pools[0], seconds / 2)
         limit = aa_floor([control.ratio for control in controls])
         # the time was over before a second set
@@ -135,7 +135,7 @@ def examine_with(
         units = _planted_units(planted, floor, machine.kind)
         progress.update(f"starting it with {units / UNITS - 1:.0%} more work")
         steps = pools[0].warmed.block_steps
-        pools.append(fill_pool(lambda: start(units), POOL[machine.kind], budget, now, block_steps=steps))
+        pools.append(fill_pool(lambda: start(units), POOL[machine.kind], machine.kind, budget, now, block_steps=steps))
         slowed = repeat("planted slow-down", pools[0], pools[1], seconds)
     finally:
         for pool in pools:

@@ -16,13 +16,14 @@ class Entrant:
 
     arm: str
     variant: str
+    # what it runs on, "cpu" or a GPU: by that it is warmed up
+    device: str
     # how its process starts in each set; the last is for all sets after it, too
     launches: Sequence[Launch] = ()
     # the process of the first set has empty compile caches
     fresh_caches: bool = False
     switches: Mapping[str, Scalar] = field(default_factory=dict)
     ranks: int = 1
-    device: str = "cuda"
     # steps are timed one by one, with the cache flushed before each
     cold: bool = False
     # one block a set, and a minute in all, where a step takes long

@@ -113,7 +113,7 @@ def _warm_up(sampling: Sampling, arm: str, *, with_others: bool) -> None:
     try:
         sync_ring(sampling, driver)
         entrant, now = log.entrant, sampling.tools.now
-        warmed = entrant.warmed or warm_up(driver, budget, cold=entrant.cold, now=now, device=entrant.device)
+        warmed = entrant.warmed or warm_up(driver, budget, device=entrant.device, cold=entrant.cold, now=now)
     except ProcessFailed as died:
         take_failure(sampling, arm, died.failure, with_others=with_others)
         return

@@ -17,6 +17,8 @@ from phasewise.workers.warmup import Warmed, warm_up
 class Pool:
     """Processes of one program."""
 
+    # what they run on, "cpu" or "cuda"
+    device: str
     drivers: tuple[ArmProcesses, ...]
     warmed: Warmed
 
@@ -28,11 +30,12 @@ class Pool:
 def fill_pool(
     start: Callable[[], ArmProcesses],
     count: int,
+    device: str,
     budget: Budget,
     now: Callable[[], float],
     block_steps: int | None = None,
 ) -> Pool:
-    """Start `count` processes at once, then open and warm up one after the other.
+    """Start `count` processes on `device` at once, then open and warm up one after the other.
 
     All run blocks of the same number of steps: `block_steps`, or as many as the slowest to warm up asked for.
     Raises ProcessFailed if one of them can't run; the others are then closed.
@@ -42,13 +45,13 @@ def fill_pool(
         drivers += [start() for _ in range(count)]
         for driver in drivers:
             driver.open()
-        warmed = [warm_up(driver, budget, cold=False, now=now) for driver in drivers]
+        warmed = [warm_up(driver, budget, device=device, cold=False, now=now) for driver in drivers]
     except BaseException:
         for driver in drivers:
             driver.close()
         raise
     steps = block_steps or max(arm.block_steps for arm in warmed)
-    return Pool(drivers=tuple(drivers), warmed=replace(warmed[0], block_steps=steps))
+    return Pool(device=device, drivers=tuple(drivers), warmed=replace(warmed[0], block_steps=steps))
 
 
 def draw_pair(parent: Pool, variant: Pool, rng: random.Random) -> Processes:
@@ -60,7 +63,7 @@ def draw_pair(parent: Pool, variant: Pool, rng: random.Random) -> Processes:
     else:
         second = rng.sample(variant.drivers, len(variant.drivers))
     entrants = {
-        arm: Entrant(arm=arm, variant=arm, warmed=pool.warmed)
+        arm: Entrant(arm=arm, variant=arm, device=pool.device, warmed=pool.warmed)
         for arm, pool in (("parent", parent), ("variant", variant))
     }
     waiting = {"parent": dict(enumerate(first)), "variant": dict(enumerate(second))}

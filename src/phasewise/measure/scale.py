@@ -41,7 +41,7 @@ def measure_scale(plan: VariantPlan, case: PlannedCase, root: Path, tools: Tools
             points[number] = msgspec.structs.replace(
                 points[number], items=items, operators=operators, elements=elements
             )
-            warmed.append(warm_up(session, plan.budget, cold=case.cache == "cold", now=tools.now, device=plan.device))
+            warmed.append(warm_up(session, plan.budget, device=plan.device, cold=case.cache == "cold", now=tools.now))
         steps = choose_steps(warmed, [point.items for point in points])
         a_round = sum(each.step_s * count for each, count in zip(warmed, steps, strict=True))
         for taken in range(min(max(int(plan.budget.seconds / a_round), ROUNDS[0]), ROUNDS[1])):

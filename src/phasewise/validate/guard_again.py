@@ -38,18 +38,26 @@ def state_restored(trial: Trial) -> Guard:
     return guard(name, "")
 
 
-def repeated(trial: Trial, steps: Sequence[Watched]) -> Guard:
+def note_difference(trial: Trial, step: Watched) -> str:
+    """How the step's result differs from that of the first time; "" where it does not."""
+    return trial.unlike_first(audit(trial.case, trial.batch(step.index), step.late), step.index)
+
+
+def repeated(trial: Trial, problems: Sequence[str]) -> Guard:
     """The same batches from the same state give the same results as the first time."""
-    problem = ""
-    for index, step in enumerate(steps):
-        problem = problem or trial.unlike_first(audit(trial.case, trial.batch(index), step.late), index)
+    problem = next(filter(None, problems), "")
     return guard("repeated", problem and f"{problem}, with the same batches from the same state")
 
 
-def no_random_numbers(trial: Trial, steps: Sequence[Watched]) -> Guard:
+def note_draws(trial: Trial, step: Watched) -> tuple[str, ...]:
+    """Generators of random numbers that moved in the step."""
+    return step.drew
+
+
+def no_random_numbers(trial: Trial, draws: Sequence[tuple[str, ...]]) -> Guard:
     """A step draws no random numbers: samplers take theirs from `make_inputs`."""
     # the first step may compile, which draws
-    drew = steps[-1].drew
+    drew = draws[-1]
     return guard(
         "no-random-numbers", f"a step drew from {', '.join(drew)}; take random numbers from make_inputs" if drew else ""
     )

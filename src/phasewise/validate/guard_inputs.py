@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
 
 from phasewise.records.validate import Guard, guard, skipped
 from phasewise.tensors import overlaps, overwrite, same_bits, tensors_in
@@ -10,38 +14,60 @@ from phasewise.validate.trial import Trial
 from phasewise.validate.watched import Watched
 
 
-def inputs_unchanged(trial: Trial, steps: Sequence[Watched]) -> Guard:
+@dataclass(frozen=True, kw_only=True)
+class Sharing:
+    """What a step's outputs share memory with."""
+
+    # its memory is not handed out again while this is kept
+    placed: Any
+    # (output, tensor of the placed batch or None for one of the canonical batch, its name)
+    pairs: tuple[tuple[str, torch.Tensor | None, str], ...]
+
+
+def note_left_alone(trial: Trial, step: Watched) -> bool:
+    """Whether the placed batch is as it was."""
+    return step.left_alone
+
+
+def inputs_unchanged(trial: Trial, left_alone: Sequence[bool]) -> Guard:
     """A step may consume what `place` made, never the canonical batch; where inputs are resident, not even that."""
     name = "inputs-unchanged"
-    for index, step in enumerate(steps):
-        pristine = trial.pristine[index]
-        changed = [
-            key for key, tensor in pristine.items() if key not in step.batch or not same_bits(step.batch[key], tensor)
-        ]
+    ring = trial.case.batches
+    for index, alone in enumerate(left_alone):
+        pristine, batch = trial.pristine[index], ring[index % len(ring)]
+        changed = [key for key, tensor in pristine.items() if key not in batch or not same_bits(batch[key], tensor)]
         if changed:
             return guard(name, f"step {index} changed the canonical batch in {', '.join(changed)}; work on a copy")
-        if trial.case.planned.inputs == "resident" and not step.left_alone:
+        if not alone:
             return guard(
                 name, f"step {index} changed the placed batch, which is resident and used again; work on a copy"
             )
     return guard(name, "")
 
 
-def outputs_apart(trial: Trial, steps: Sequence[Watched]) -> Guard:
+def note_sharing(trial: Trial, step: Watched) -> Sharing:
+    """Outputs that share memory with an input of the step."""
+    inputs: list[tuple[torch.Tensor, torch.Tensor | None, str]] = [
+        (tensor, tensor, f"placed{path}") for path, tensor in tensors_in(step.placed).items()
+    ]
+    inputs += [(tensor, None, f"batch/{key}") for key, tensor in step.batch.items()]
+    pairs = tuple(
+        (key, placed, name)
+        for key, output in step.outputs.items()
+        for tensor, placed, name in inputs
+        if overlaps(output, tensor)
+    )
+    return Sharing(placed=step.placed, pairs=pairs)
+
+
+def outputs_apart(trial: Trial, sharings: Sequence[Sharing]) -> Guard:
     """Outputs share no memory with the inputs, unless these are the program's own static buffers."""
-    for step in steps:
-        others = [tensor for other in steps if other is not step for tensor in tensors_in(other.placed).values()]
-        # memory that `place` hands out again and again belongs to the program
-        inputs = {
-            f"placed{path}": tensor
-            for path, tensor in tensors_in(step.placed).items()
-            if not any(overlaps(tensor, other) for other in others)
-        }
-        inputs |= {f"batch/{key}": tensor for key, tensor in step.batch.items()}
-        for key, output in step.outputs.items():
-            for path, tensor in inputs.items():
-                if overlaps(output, tensor):
-                    return guard("outputs-apart", f"output {key!r} shares memory with the input {path}; return a copy")
+    for sharing in sharings:
+        others = [tensor for other in sharings if other is not sharing for tensor in tensors_in(other.placed).values()]
+        for key, placed, name in sharing.pairs:
+            # memory that `place` hands out again and again belongs to the program
+            if placed is None or not any(overlaps(placed, other) for other in others):
+                return guard("outputs-apart", f"output {key!r} shares memory with the input {name}; return a copy")
     return guard("outputs-apart", "")
 
 

@@ -7,14 +7,16 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from phasewise.bench.case import BuiltCase, build_case
+from phasewise.judge.trajectory import Named
 from phasewise.records.validate import Guard, guard, skipped
-from phasewise.tensors import category, overlaps, poison, same_bits, tensors_in
+from phasewise.tensors import category, clone, overlaps, poison, same_bits, tensors_in
 from phasewise.validate.trial import PROGRAM_ERRORS, Trial, audit, unlike
 from phasewise.validate.watched import Watched
 
@@ -25,16 +27,37 @@ FREED_BLOCKS = ((1 << 20, 32), (10 << 20, 8), (64 << 20, 4))
 DETERMINISTIC: Any = torch.utils.deterministic
 
 
-def outputs_poisoned(trial: Trial, steps: Sequence[Watched]) -> Guard:
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A step's inputs and results, which stay in memory."""
+
+    inputs: tuple[torch.Tensor, ...]
+    results: Named
+    # results of the first step as they were before the next; empty for the others
+    copies: dict[str, torch.Tensor]
+
+
+def note_results(trial: Trial, step: Watched) -> Held:
+    """What is to be overwritten, and what is not."""
+    inputs = (*step.batch.values(), *tensors_in(step.placed).values())
+    return Held(inputs=inputs, results=step.results, copies={} if step.index else clone(step.results))
+
+
+def outputs_poisoned(trial: Trial, steps: Sequence[Held]) -> Guard:
     """Results that the program still holds are overwritten with NaN; the next step has to compute them again.
 
     Only results that differed between two steps are poisoned: a constant may well be kept.
     """
-    inputs = [tensor for step in steps for tensor in (*step.batch.values(), *tensors_in(step.placed).values())]
-    one, other = steps[0].copies, steps[-1].copies
-    for path in one.keys() & other.keys():
-        if same_bits(one[path], other[path]) or category(one[path]) not in ("float", "complex"):
-            continue
+    inputs = [tensor for step in steps for tensor in step.inputs]
+    one, other = steps[0].copies, steps[-1].results
+    differing = [
+        path
+        for path in one.keys() & other.keys()
+        if not same_bits(one[path], other[path]) and category(one[path]) in ("float", "complex")
+    ]
+    # the step that follows may need the memory
+    one.clear()
+    for path in differing:
         for step in steps:
             found = step.results[path]
             if found.layout == torch.strided and not any(overlaps(found, tensor) for tensor in inputs):

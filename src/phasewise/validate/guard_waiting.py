@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from phasewise.bench.timing import CLOCK, read_clock
 from phasewise.records.validate import Guard, guard
@@ -11,16 +12,31 @@ from phasewise.validate.trial import Trial
 from phasewise.validate.watched import Watched
 
 
-def outputs_waited_for(trial: Trial, steps: Sequence[Watched]) -> Guard:
+@dataclass(frozen=True, kw_only=True)
+class Readings:
+    """How often outputs of one finished step differed."""
+
+    # those read in order on the current stream, from those read once all is done
+    changed: bool
+    # those, from another reading
+    unsettled: bool
+
+
+def note_readings(trial: Trial, step: Watched) -> Readings:
+    """The step's three readings, compared."""
+    changed = not all_same_bits(step.early, step.late)
+    return Readings(changed=changed, unsettled=changed and not all_same_bits(step.late, step.again))
+
+
+def outputs_waited_for(trial: Trial, readings: Sequence[Readings]) -> Guard:
     """Outputs read in order on the current stream are what they are once the whole device and all threads are done.
 
     Until a buffer that is filled late is filled, it holds the result of the step before, on another batch.
     """
     name = "outputs-waited-for"
-    changed = [step for step in steps if not all_same_bits(step.early, step.late)]
-    if not changed:
+    if not any(one.changed for one in readings):
         return guard(name, "")
-    if not all(all_same_bits(step.late, step.again) for step in changed):
+    if any(one.unsettled for one in readings):
         # refused all the same: such a reading would hide work that is late, and a result that is stale
         return guard(
             name,

@@ -9,6 +9,7 @@ from phasewise.bench.case import build_case
 from phasewise.bench.functions import load_functions
 from phasewise.records.plan import VariantPlan
 from phasewise.store import read
+from phasewise.validate.sanitizer import DONE
 
 
 def step_once(file: Path, case: str, root: Path) -> None:
@@ -23,3 +24,4 @@ def step_once(file: Path, case: str, root: Path) -> None:
 
 if __name__ == "__main__":
     step_once(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
+    print(DONE)

@@ -1,10 +1,11 @@
-"""The first steps once more, watched: what several guards look at is seen in one run."""
+"""The first steps once more, watched: what several guards look at is seen in one run, one step at a time."""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy
 import torch
 
 from phasewise.judge.trajectory import Named
+from phasewise.records.validate import Guard
 from phasewise.tensors import all_same_bits, clone, same_bits, tensors_in
 from phasewise.validate.trial import Trial
 
@@ -25,16 +27,15 @@ SETTLE_S = 0.05
 class Watched:
     """One step on an entry of the ring, and what it left behind."""
 
+    index: int
     batch: Named
     placed: Any
-    # whether the tensors of the placed batch are as they were
+    # whether the tensors of the placed batch are as they were; True where nobody asks
     left_alone: bool
     # what `outputs` gives, which may be the program's own memory
     outputs: Named
     # this, as "output/...", and the tensors of the raw result by their path
     results: Named
-    # these, copied before the next step
-    copies: Named
     # outputs once the program says that it is done; once the whole device and all threads are; and another time
     early: Named
     late: Named
@@ -43,17 +44,24 @@ class Watched:
     drew: tuple[str, ...]
 
 
-def watch_steps(trial: Trial) -> tuple[Watched, ...]:
-    """From the same state and with the same batches as the first time."""
-    trial.case.restore()
-    return tuple(_watch_step(trial, index) for index in range(trial.steps))
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """A guard on watched steps: what it keeps of each, which is gone before the next but for this, and what it makes of all."""
+
+    note: Callable[[Trial, Watched], Any]
+    conclude: Callable[[Trial, Sequence[Any]], Guard]
+    # it asks whether a resident batch was left alone, for which that is copied
+    copies_placed: bool = False
 
 
-def _watch_step(trial: Trial, index: int) -> Watched:
+def watch_step(trial: Trial, index: int, *, copy_placed: bool) -> Watched:
+    """Step `index` from the initial state, with the same batch as the first time; the steps before have been made."""
     case = trial.case
+    if index == 0:
+        case.restore()
     generators = _read_generators(case.device)
     placed = case.place(index)
-    before = clone(tensors_in(placed))
+    before = clone(tensors_in(placed)) if copy_placed else None
     case.synchronize()
     raw = case.step(placed)
     if case.program.sync is not None:
@@ -63,14 +71,13 @@ def _watch_step(trial: Trial, index: int) -> Watched:
     case.synchronize()
     late, again = case.outputs(raw), case.outputs(raw)
     outputs = trial.raw_outputs(raw)
-    results = tensors_in(raw) | {f"output/{key}": tensor for key, tensor in outputs.items()}
     return Watched(
+        index=index,
         batch=case.batches[index % len(case.batches)],
         placed=placed,
-        left_alone=all_same_bits(tensors_in(placed), before),
+        left_alone=before is None or all_same_bits(tensors_in(placed), before),
         outputs=outputs,
-        results=results,
-        copies=clone(results),
+        results=tensors_in(raw) | {f"output/{key}": tensor for key, tensor in outputs.items()},
         early=early,
         late=late,
         again=again,

@@ -43,10 +43,11 @@ class Warmed:
     block_steps: int
 
 
-def warm_up(
-    driver: ArmProcesses, budget: Budget, *, cold: bool, now: Callable[[], float], device: str = "cuda"
-) -> Warmed:
-    """Step until stable, for 30 s at most; a step that stays slower than the budget's `slow_step_s` is made three times at most."""
+def warm_up(driver: ArmProcesses, budget: Budget, *, device: str, cold: bool, now: Callable[[], float]) -> Warmed:
+    """Step until stable, for 30 s at most; a step that stays slower than the budget's `slow_step_s` is made three times at most.
+
+    `device` is "cpu" or that of a GPU, whose clocks have to rise.
+    """
     start = now()
     times = driver.singles(1)
     while times[-1] > budget.slow_step_s and len(times) < TRIES and now() - start < TRIES_S:
