@@ -83,6 +83,8 @@ REFUSED = "========= COMPUTE-SANITIZER\n========= Error: device not supported\n"
             "the step did not run to its end under compute-sanitizer: Program hit cudaError",
         ),
         (9, AFTERMATH, Outcome.FAIL, "memcheck found 1 errors: Invalid __global__ read of size 16 bytes"),
+        # a program may print such lines itself
+        (9, AFTERMATH + API_ERROR, Outcome.FAIL, "Invalid __global__ read of size 16 bytes"),
         (9, MIXED, Outcome.FAIL, "memcheck found 7 errors: Invalid __shared__ write of size 4 bytes"),
         (9, UNPRINTED, Outcome.SKIPPED, "2 errors were not printed, behind 3 refused CUDA calls"),
         (9, "========= COMPUTE-SANITIZER\n", Outcome.FAIL, "memcheck found errors"),

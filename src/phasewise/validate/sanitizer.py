@@ -53,11 +53,11 @@ def judge_output(check: str, code: int, output: str) -> Guard:
     counts = [int(count) for count in SUMMARY.findall(output)]
     if code == FOUND:
         calls = REFUSED_CALL.findall(output)
-        # only memcheck counts them
-        if check == MEMCHECK and calls and counts and len(calls) + sum(counts[1:]) >= counts[0]:
-            return _judge_refused_calls(name, calls, sum(counts[1:]), DONE in output)
         # the first line that is about an access or a race, not the banner
         first = next((line for line in lines if re.match(r"(Invalid|Error: |Warning: )", line)), "")
+        # only memcheck counts them
+        if check == MEMCHECK and not first and calls and counts and len(calls) + sum(counts[1:]) >= counts[0]:
+            return _judge_refused_calls(name, calls, sum(counts[1:]), DONE in output)
         found = f"{counts[0] - len(calls)} errors" if counts else "errors"
         return Guard(guard=name, outcome=Outcome.FAIL, message=f"{check} found {found}: {first}".strip(": "))
     if code == 0 and counts:
