@@ -10,12 +10,13 @@ import pytest
 from phasewise.match.ask import ask_base
 from phasewise.match.describe import describe_judgement
 from phasewise.match.known import Base
-from phasewise.match.plan import Setting, choose_allowance, widen
+from phasewise.match.plan import Setting, choose_allowance, find_widening, widen
 from phasewise.match.play import judge
 from phasewise.match.side import Side, parse_side
 from phasewise.records.errors import UserError
 from phasewise.records.exit_code import ExitCode
 from phasewise.records.plan import Allowance
+from phasewise.records.validate import CaseValidation, Outcome, TensorError
 
 BASE = """
 import torch
@@ -95,6 +96,36 @@ def test_no_tolerance_is_widened_beyond_what_any_may_be() -> None:
     own = Allowance(rtol=0.08, atol=1e-3, why=WHY)
     assert choose(own, dtype="float32").rtol == 0.1 and choose(own, dtype="float32").atol == 2e-3
     assert widen(choose(None, "relaxed"), 50).rtol == 0.1
+
+
+@pytest.mark.parametrize(
+    ("worst", "of_tier", "of_declared"),
+    [
+        ([0.01, 0.24], None, None),
+        # it keeps the tier by less than it is off
+        ([0.01, 0.5], 2.0, None),
+        ([0.99, 0.01], 3.96, None),
+        ([1.01, 0.01], 4.04, 4.04),
+        ([24.9], 99.6, 99.6),
+        ([26.0], None, None),
+        # not a number, or of another shape
+        ([0.5, None], None, None),
+        ([], None, None),
+    ],
+)
+def test_a_result_may_be_four_times_as_far_off_as_the_base_itself(
+    worst: list[float | None], of_tier: float | None, of_declared: float | None
+) -> None:
+    errors = tuple(
+        TensorError(
+            kind="output", name=str(name), step=0, elements=1, max_abs=None, relative=None, worst=each,
+            outcome=Outcome.PASS if each is not None and each <= 1 else Outcome.FAIL,
+        )
+        for name, each in enumerate(worst)
+    )  # fmt: skip
+    own = CaseValidation(case="call", outcome=Outcome.PASS, errors=errors)
+    for is_declared, times in ((False, of_tier), (True, of_declared)):
+        assert find_widening(own, is_declared=is_declared) == (times if times is None else pytest.approx(times))
 
 
 @pytest.mark.slow

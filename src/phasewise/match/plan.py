@@ -19,6 +19,7 @@ from phasewise.model.workload import DEFAULT_TIERS, Tolerance
 from phasewise.records.base import Scalar
 from phasewise.records.errors import UserError
 from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, VariantPlan
+from phasewise.records.validate import CaseValidation, Outcome
 
 FUNCTIONS = "phasewise.match.functions"
 CASE = "call"
@@ -26,6 +27,9 @@ BASE, CANDIDATE = "base", "candidate"
 # arms of the rounds: the base twice, of which one shows how far its own processes stray
 ARMS = {"parent": BASE, "variant": CANDIDATE, "control": BASE}
 TIMEOUT_S = 300.0
+# results may be off by so many times the base's own error where the tier allows less, as long as that is no more than so many times the tier
+TIMES_OWN = 4.0
+MOST_WIDENED = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +82,18 @@ def widen(allowance: Allowance, times: float) -> Allowance:
     """`times` the tolerances; the relative one up to what any may have."""
     rtol = min(times * allowance.rtol, MOST_RELATIVE)
     return msgspec.structs.replace(allowance, rtol=rtol, atol=times * allowance.atol)
+
+
+def find_widening(own: CaseValidation, *, is_declared: bool) -> float | None:
+    """By how much the tier is widened for results that are off as the base itself is; None if by nothing, or by too much.
+
+    A base that just keeps the tier would else have those refused that are off by a little more. `is_declared`: it is the base's own, and widened only where the base does not keep it itself.
+    """
+    failed = [error.worst for error in own.errors if error.outcome is Outcome.FAIL]
+    if any(each is None for each in failed) or (is_declared and not failed):
+        return None
+    times = TIMES_OWN * max((error.worst for error in own.errors if error.worst is not None), default=0.0)
+    return times if 1 < times <= MOST_WIDENED else None
 
 
 def plan_side(role: str, side: Side, setting: Setting, allowance: Allowance, effort: Effort) -> VariantPlan:

@@ -17,7 +17,18 @@ from phasewise.judge.case import Judge, JudgeFailed
 from phasewise.match.advice import find_next_step
 from phasewise.match.ask import CandidateProcess, ask_base, find_best
 from phasewise.match.known import Base
-from phasewise.match.plan import ARMS, BASE, CANDIDATE, CASE, Effort, Setting, choose_allowance, plan_side, widen
+from phasewise.match.plan import (
+    ARMS,
+    BASE,
+    CANDIDATE,
+    CASE,
+    Effort,
+    Setting,
+    choose_allowance,
+    find_widening,
+    plan_side,
+    widen,
+)
 from phasewise.match.revisions import check_out
 from phasewise.match.side import Side, parse_side, read_source
 from phasewise.match.verdict import find_worst, judge_times, refuse_at_gate
@@ -42,10 +53,6 @@ from phasewise.workers.scratch import make_scratch
 
 # folder of what both sides are built from
 GIVEN = "given"
-# where the base itself is off by more than the tier allows, results may be off by so many times the base's own error,
-# as long as that is no more than so many times the tier
-TIMES_OWN = 4.0
-MOST_WIDENED = 100.0
 TRAINING = (
     "both run in training mode, as their constructors leave them: normalisation takes the batch's own mean and variance; "
     "call self.eval() in the base's __init__ if inference is meant"
@@ -176,9 +183,8 @@ def judge_shape(table: Table, overrides: Mapping[str, Scalar]) -> Judgement:
             return tell_crash(failure, told)
         side = msgspec.structs.replace(table.sides[BASE], name=base.name)
         setting = Setting(side=side, device=table.device, overrides=overrides, start=start, base=base)
-        plan, own, widened = judge_base(
-            plan_side(BASE, side, setting, choose_allowance(table.tier, setting), table.effort), table
-        )
+        plan = plan_side(BASE, side, setting, choose_allowance(table.tier, setting), table.effort)
+        plan, own, widened = judge_base(plan, table, is_declared=base.tolerance is not None)
         if own.failure is not None:
             return leave_open(own.failure, told)
         table.progress("the gate: the candidate")
@@ -221,18 +227,21 @@ def tell_crash(failure: Failure, told: Mapping[str, Any]) -> Judgement:
     )
 
 
-def judge_base(plan: VariantPlan, table: Table) -> tuple[VariantPlan, CaseValidation, float]:
-    """The base's plan, its own gate (passed, or out of memory), and how many times the plan's tolerances were widened for it to pass.
+def judge_base(plan: VariantPlan, table: Table, *, is_declared: bool) -> tuple[VariantPlan, CaseValidation, float]:
+    """The base's plan, its own gate (passed, or out of memory), and how many times the plan's tolerances were widened.
+
+    `is_declared`: they are the base's own, and widened only where it does not keep them itself.
 
     :raises UserError: it does not pass
     """
     table.progress("the gate: the base")
     own, widened = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE)), 1.0
-    times = _find_widening(own)
+    times = find_widening(own, is_declared=is_declared)
     if times is not None:
         plan, widened = msgspec.structs.replace(plan, allowance=widen(plan.allowance, times)), times
-        table.progress(f"the base is off by more than the tier allows: {times:.3g} times as much is allowed")
-        own = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE))
+        table.progress(f"the base itself is off: {times:.3g} times the tier is allowed")
+        if own.outcome is not Outcome.PASS:
+            own = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE))
     lacks_memory = own.failure is not None and own.failure.reason is Reason.OUT_OF_MEMORY
     if own.outcome is not Outcome.PASS and not lacks_memory:
         # what guards found may be why the results are off, and they say what to do
@@ -240,15 +249,6 @@ def judge_base(plan: VariantPlan, table: Table) -> tuple[VariantPlan, CaseValida
         why = "; ".join(told) or f"{own.message}; choose another tier or other inputs"
         raise UserError(f"judge: the base can't be judged by itself ({why})")
     return plan, own, widened
-
-
-def _find_widening(own: CaseValidation) -> float | None:
-    """By how much the tier has to be widened for the base to be judged by it; None if by nothing, or by too much."""
-    worst = [error.worst for error in own.errors if error.outcome is Outcome.FAIL]
-    if not worst or any(each is None for each in worst):
-        return None
-    times = TIMES_OWN * max(each for each in worst if each is not None)
-    return times if times <= MOST_WIDENED else None
 
 
 def time_sides(
