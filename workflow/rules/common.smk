@@ -8,6 +8,7 @@ from phasewise.model.headline import MANY
 from phasewise.model.layout import Layout
 from phasewise.plan import find_machine, plan_runs, write_plans
 from phasewise.workers.forkserver import SERVER, start_fork_server
+from phasewise.workers.lock import count_shared
 from phasewise.store import write_if_changed
 
 
@@ -59,12 +60,13 @@ HAS_GPU = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
 # what a cluster has to give each job that runs the workload; nothing is held back by it on one machine
 GPU_EACH = 1 if HAS_GPU else 0
 GATE_CORES = min(2, CORES) if HAS_GPU else max(1, CORES // 2)
-# of several GPUs the last is enough for gates: something can be timed on the others, and a baseline takes minutes
-GATES = max(1, (CORES if TURNS > 1 else workflow.cores) // GATE_CORES)
+# of several GPUs half are for gates and profiles: something can be timed on the others, and a baseline takes minutes
+SHARED = count_shared(TURNS)
+GATES = max(1, (CORES * SHARED if TURNS > 1 else workflow.cores) // GATE_CORES)
 workflow.global_resources.setdefault("gate", GATES)
-# beside a GPU much of a profile is imports and reading: they run side by side, and one at a time captures
+# on a GPU: much of a profile is imports and reading, so they run side by side, and one at a time captures
 PROFILES = 3 if HAS_GPU else 1
-workflow.global_resources.setdefault("profile", PROFILES)
+workflow.global_resources.setdefault("profile", PROFILES * SHARED)
 # above all that is timed
 GATES_FIRST = sum(len(run.variants) for run in GRAPH.planned)
 # above gates, too: a second of one core, and the next of a chain waits for it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import sys
 import tempfile
@@ -27,6 +28,11 @@ def parse_gpus(text: str) -> tuple[str, ...]:
     if not all(GPU.fullmatch(entry) for entry in entries) or len(set(entries)) < len(entries):
         raise UserError(f"--gpus: {text!r} is no list of GPUs; write numbers or UUIDs, each once, such as 0,1")
     return entries
+
+
+def count_shared(gpus: int) -> int:
+    """Of so many GPUs, those that jobs which take no times keep to: half, so that something can be timed on the others."""
+    return max(1, gpus // 2)
 
 
 @contextlib.contextmanager
@@ -118,10 +124,11 @@ def _wait_for(locked: contextlib.ExitStack, names: Mapping[str, str], count: int
     """Lock the first `count` of `names` (GPU -> its name on the lock) that are free, until `locked` is closed.
 
     A job of several GPUs keeps each that it gets until it has all, or there would always be a smaller job before it. Only one
-    does so at a time: two would wait for each other. Shared jobs try the last GPU first, and leave the others to jobs that take times.
+    does so at a time: two would wait for each other. Shared jobs try one of the last GPUs first, whichever, and leave the others to
+    jobs that take times.
     """
     gpus = list(names)
-    files = {gpu: _open(locked, names[gpu]) for gpu in (reversed(gpus) if shared else gpus)}
+    files = {gpu: _open(locked, names[gpu]) for gpu in (_order_shared(gpus) if shared else gpus)}
     taken: list[str] = []
     reminder = time.monotonic()
     with contextlib.ExitStack() as alone:
@@ -137,6 +144,12 @@ def _wait_for(locked: contextlib.ExitStack, names: Mapping[str, str], count: int
                 print("another run is measuring on this machine; waiting for it", file=sys.stderr, flush=True)
                 reminder = time.monotonic() + REMINDER_S
             time.sleep(POLL_S)
+
+
+def _order_shared(gpus: Sequence[str]) -> list[str]:
+    """In which order shared jobs try these: no lock tells how many hold it, so they are spread by chance."""
+    last = gpus[-count_shared(len(gpus)) :]
+    return [*random.sample(last, len(last)), *reversed(gpus[: -len(last)])]
 
 
 def _lock_path(name: str) -> Path:
