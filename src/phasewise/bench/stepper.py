@@ -20,9 +20,9 @@ from phasewise.tensors import overwrite, walk
 
 # twice the cache is written to flush it; where its size is unknown, more than any last-level cache of a desktop
 UNKNOWN_CACHE_BYTES = 1 << 28
-# gives the tensors of a batch, in the memory of those it is called with where shapes agree
-Read = Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
 CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+# gives the tensors of a batch, in the memory of those that it is called with where shapes agree
+Read = Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
 
 
 def do_nothing() -> None:

@@ -67,9 +67,8 @@ def count_sets(own: CaseMeasurement, others_s: float, budget: Budget) -> int:
     """Sets of processes: by what one took in the variant's own measurement, whose start with empty caches a control does not make; one at
     least, which says little but something.
     """
-    took_s = (own.seconds - (cold_start(find_arm(own, "variant")) or 0.0)) / len(
-        {taken.process_set for taken in own.rounds}
-    )
+    sets = len({taken.process_set for taken in own.rounds})
+    took_s = (own.seconds - (cold_start(find_arm(own, "variant")) or 0.0)) / sets
     return max(1, min(budget.min_sets, int(CONTROL_SHARE * others_s / took_s) if took_s > 0.0 else budget.min_sets))
 
 
