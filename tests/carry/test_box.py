@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -64,6 +65,19 @@ def test_the_time_is_kept_and_what_there_is_comes_back(tmp_path: Path, capfd: py
     records = tree / "profiles/records/sums/tiny-cpu"
     assert (records / "stopped.json").is_file()
     assert (records / "plan.json").read_text().endswith("--quiet rules -- one two")
+
+
+def test_a_shell_enters_what_was_set_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = carry(
+        tmp_path / "there", "import os, sys; print(os.getcwd(), os.environ['PHASEWISE_COMMIT'], *sys.argv[1:])"
+    )
+    assert box.main(folder, ["9", "one"]) == 0
+    entrance = re.search("`[.] (.*)` enters it", capfd.readouterr().out)
+    assert entrance is not None
+    words = f". {entrance[1]}; phasewise run 'two words'"
+    found = subprocess.run(["sh", "-c", words], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    (tree,) = (tmp_path / "scratch" / "phasewise-box").glob("tree-*")
+    assert found == f"{tree} 0123 run two words\n"
 
 
 def test_packages_that_were_carried_over_are_no_sources_of_a_workload(tmp_path: Path) -> None:

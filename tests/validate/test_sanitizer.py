@@ -40,6 +40,12 @@ RAISED = (
     "========= COMPUTE-SANITIZER\nRuntimeError: the shape is unknown\n"
     "========= Target application returned an error\n========= ERROR SUMMARY: 0 errors\n"
 )
+# that ended before it used the GPU
+EARLY = (
+    "========= COMPUTE-SANITIZER\nModuleNotFoundError: No module named 'sums'\n"
+    "========= Error: Target application terminated before first instrumented API call\n"
+    "========= Tracking kernels launched by child processes requires the --target-processes all option.\n"
+)
 # a wrong access makes every later call of the API fail
 AFTERMATH = (
     "========= COMPUTE-SANITIZER\n========= Invalid __global__ read of size 16 bytes\n"
@@ -89,6 +95,7 @@ REFUSED = "========= COMPUTE-SANITIZER\n========= Error: device not supported\n"
         (9, UNPRINTED, Outcome.SKIPPED, "2 errors were not printed, behind 3 refused CUDA calls"),
         (9, "========= COMPUTE-SANITIZER\n", Outcome.FAIL, "memcheck found errors"),
         (1, RAISED, Outcome.SKIPPED, "could not run (exit status 1): RuntimeError: the shape is unknown"),
+        (255, EARLY, Outcome.SKIPPED, "could not run (exit status 255): ModuleNotFoundError: No module named 'sums'"),
     ],
 )
 def test_exit_status_and_output_become_a_guard(code, output, outcome, sentence):

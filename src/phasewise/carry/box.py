@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -62,7 +63,8 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         out = Path(os.environ["OUT"]).resolve()
         told = read_manifest(folder)
         tree, environment = set_up(folder, told)
-        tell(began, "set up")
+        entrance = write_entrance(tree, environment)
+        tell(began, f"set up, `. {entrance}` enters it")
         code = run(tree, environment, arguments[1:], began + int(arguments[0]))
         tell(began, OUTCOMES.get(code, f"phasewise run ended with {code}"))
         pack_up(tree, out, {"commit": told["commit"], "targets": [*arguments[1:]], "ended": code})
@@ -95,12 +97,21 @@ def set_up(folder: Path, told: dict[str, Any]) -> tuple[Path, dict[str, str]]:
     environment |= {
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, path)),
-        "PATH": os.pathsep.join((str(Path(sys.executable).parent), str(site / "bin"), os.environ["PATH"])),
+        "PATH": os.pathsep.join((str(site / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])),
         "PHASEWISE_COMMIT": told["commit"],
     }
     if (folder / "lib").is_dir():
         environment["PHASEWISE_NSYS_LIBRARIES"] = str(folder / "lib")
     return tree, environment
+
+
+def write_entrance(tree: Path, environment: dict[str, str]) -> Path:
+    """A file for a shell that wants to run something else here, such as `dvc repro`."""
+    entrance = tree.parent / "enter.sh"
+    changed = {name: value for name, value in environment.items() if os.environ.get(name) != value}
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in changed.items()]
+    entrance.write_text("\n".join([*lines, f"cd {shlex.quote(str(tree))}", ""]))
+    return entrance
 
 
 def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
@@ -121,6 +132,11 @@ def install(folder: Path, site: Path) -> None:
     words += ["--root-user-action", "ignore"]
     if wheels and subprocess.run([sys.executable, "-m", "pip", *words, *wheels], check=False).returncode:
         raise UserError(f"pip could not install the wheels with {sys.executable}; see its lines above")
+    # Phasewise itself came as sources
+    command = site / "bin" / "phasewise"
+    command.parent.mkdir(exist_ok=True)
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m phasewise "$@"\n')
+    command.chmod(0o755)
 
 
 def unpack(folder: Path, archives: Sequence[str], tree: Path) -> None:

@@ -27,7 +27,10 @@ SUMMARY = re.compile(r"(?:ERROR SUMMARY|RACECHECK SUMMARY): (\d+)")
 REFUSED_CALL = re.compile(r"=+ (Program hit .*)")
 LINE = re.compile(r"^=+ ?")
 # lines after the reason for which a program ended
-EPILOGUE = re.compile(r"Target application returned an error|(ERROR|RACECHECK) SUMMARY")
+EPILOGUE = re.compile(
+    r"Target application returned an error|Error: Target application terminated before|Tracking kernels launched by child|"
+    r"(ERROR|RACECHECK) SUMMARY"
+)
 
 
 def run_sanitizer(plan: VariantPlan, case: str, root: Path) -> tuple[Guard, ...]:

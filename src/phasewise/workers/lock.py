@@ -31,8 +31,8 @@ def parse_gpus(text: str) -> tuple[str, ...]:
 
 
 def count_shared(gpus: int) -> int:
-    """Of so many GPUs, those that jobs which take no times keep to: half, so that something can be timed on the others."""
-    return max(1, gpus // 2)
+    """Of so many GPUs, those that jobs which take no times keep to: all but one, since what is timed waits for them, and has all at last."""
+    return max(1, gpus - 1)
 
 
 @contextlib.contextmanager

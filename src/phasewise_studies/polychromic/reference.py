@@ -86,7 +86,9 @@ def _replies(shape: Shape) -> Program:
 def _learning(shape: Shape) -> Program:
     """The trainer's own step in float64, plain forms throughout; texts that part ways move `quality` far less than the tiers."""
     if shape.steps > 1:
-        return Program(step=lambda batch: {"quality_error": torch.zeros(()), **_zeros(batch, shape)})
+        return Program(
+            step=lambda batch: {"quality_error": torch.zeros((), dtype=torch.float64), **_zeros(batch, shape)}
+        )
     device = choose_device()
     weights = data.load_model(shape.model)[0].to(device, torch.float64)
     encoder_weights = data.load_encoder(shape.encoder)[0].to(device, torch.float64)
