@@ -10,6 +10,7 @@ import msgspec
 from phasewise.analyse.alarms import find_machines, raise_alarms
 from phasewise.analyse.compare import Key, estimate_all
 from phasewise.analyse.control import set_limits, tell_controls
+from phasewise.analyse.costs import tell_costs
 from phasewise.analyse.experience import AUTHOR
 from phasewise.analyse.floor import step_floor
 from phasewise.analyse.gate import TOLD
@@ -65,6 +66,7 @@ def analyse_run(run: Run) -> tuple[Analysis, Ledger]:
         risks=risks,
         promises=settle_promises(judged, cases, risks),
         next_steps=choose_next_steps(run, verdicts, stack),
+        costs=tell_costs(run),
         alarms=raise_alarms(run, verdicts, find_doubts(run, told.estimates, verdicts), cases, targets),
     )
     return analysis, score_predictions(run, predictions, _find_outcomes(told, predictions))

@@ -6,7 +6,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from phasewise.records.analyse import Analysis, CaseResult, Control, PartResult, PeerRow, RiskResult, Row, TargetResult
+from phasewise.records.analyse import (
+    Analysis,
+    CaseResult,
+    Control,
+    PartResult,
+    PeerRow,
+    RiskResult,
+    Row,
+    StageCost,
+    TargetResult,
+)
 from phasewise.records.base import Interval
 from phasewise.records.export import Export
 from phasewise.records.machine import Machine
@@ -36,10 +46,15 @@ def make_summary(
         **cases[0],
         "targets": [_target(target) for target in analysis.targets],
         "risks": [_risk(risk) for risk in analysis.risks],
+        "costs": [_cost(cost) for cost in analysis.costs],
         "alarms": list(analysis.alarms),
         "exports": [row for record in exports.values() for row in _exports(record)],
         "cases": cases,
     }
+
+
+def _cost(cost: StageCost) -> dict[str, Any]:
+    return {"stage": cost.stage, "cases": cost.cases, "seconds": cost.seconds, "alone": cost.alone}
 
 
 def _environment(analysis: Analysis, machine: Machine) -> dict[str, Any]:

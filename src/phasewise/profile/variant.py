@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -66,7 +67,9 @@ def profile_variant(
         failure = _refuse(plan, gate, planned.case)
         if failure is not None:
             return CaseProfile(case=planned.case, failure=failure)
-        return _profile_case(plan, planned.case, machine, root, captures, one)
+        began = time.monotonic()
+        found = _profile_case(plan, planned.case, machine, root, captures, one)
+        return msgspec.structs.replace(found, seconds=time.monotonic() - began)
 
     wanted = plan.cases if plan.profilers else ()
     at_once = 1 if plan.device == "cpu" else max(LEAST_CASES, count_cores() // VARIANTS_AT_ONCE)

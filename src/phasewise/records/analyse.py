@@ -276,6 +276,18 @@ class NextStep(Record, frozen=True, kw_only=True):
     gain: Interval | None
 
 
+class StageCost(Record, frozen=True, kw_only=True):
+    """What one stage took, of all variants of the run."""
+
+    stage: str
+    # of variants, that took any time
+    cases: int
+    # of all of them
+    seconds: Seconds
+    # whether each had the device to itself
+    alone: bool
+
+
 class Analysis(Record, frozen=True, kw_only=True):
     """The analyse stage of a whole run: all that the report shows, computed once."""
 
@@ -293,5 +305,7 @@ class Analysis(Record, frozen=True, kw_only=True):
     promises: tuple[PromiseResult, ...] = ()
     # the one that holds the most time first
     next_steps: tuple[NextStep, ...] = ()
+    # those that took any time, in the order of the flow
+    costs: tuple[StageCost, ...] = ()
     # what the author has to know first: kept phases that lost, gates that did not hold, holes
     alarms: tuple[str, ...] = ()

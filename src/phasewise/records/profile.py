@@ -210,6 +210,8 @@ class CaseProfile(Record, frozen=True, kw_only=True):
     captures: tuple[Capture, ...] = ()
     # what the program says about itself: compile modes, dtypes of its parameters
     facts: dict[str, Scalar] = {}
+    # with the Nsight tools; 0 in records that were made before it was kept
+    seconds: Seconds = 0.0
     failure: Failure | None = None
 
 

@@ -31,7 +31,7 @@ def render_environment(run: Run) -> Section:
         blocks += nothing("No record of the machine is there.")
     else:
         blocks += [Definitions(_facts(machine)), *_peaks(machine.peaks), *_tools(machine)]
-    blocks += _cases(run)
+    blocks += [*_cases(run), *_costs(run)]
     provenance = _provenance(run)
     if provenance:
         blocks.append(Definitions(provenance))
@@ -112,6 +112,27 @@ def _cases(run: Run) -> tuple[Block, ...]:
     )
     titles = columns("Case", "Shape", "Placing the inputs", "Cache", "Scaling", "#Steps validated")
     return (Table("Cases as they were run", titles, rows),)
+
+
+def _costs(run: Run) -> tuple[Block, ...]:
+    """What the run took; older records don't tell that of profiles."""
+    costs = run.analysis.costs if run.analysis is not None else ()
+    if not costs:
+        return ()
+    rows = tuple(
+        (
+            code(cost.stage),
+            str(cost.cases),
+            show.time(cost.seconds),
+            "alone on the device" if cost.alone else "side by side",
+        )
+        for cost in costs
+    )
+    alone = sum(cost.seconds for cost in costs if cost.alone)
+    return (
+        Table("What the run took", columns("Stage", "#Cases", "#Together", "How"), rows),
+        Paragraph(f"Jobs that have the device to themselves took {show.time(alone)}, the starts of their processes included."),
+    )
 
 
 def _provenance(run: Run) -> tuple[tuple[Inline, Inline], ...]:
