@@ -6,15 +6,17 @@ from msgspec.structs import replace
 from synthetic_run import Phase, make_run
 
 from phasewise.analyse.costs import tell_costs
-from phasewise.records.analyse import StageCost
 from phasewise.records.base import Record, StageRecord
+from phasewise.records.cost import StageCost
 from phasewise.records.measure import CaseMeasurement, ControlMeasurement, HeadlineMeasurement
 from phasewise.run import Run
 
 
 def of_case(kind: type[Record], seconds: float, **changes: object) -> Record:
     measured = CaseMeasurement(case="main", arms=(), seconds=seconds)
-    return kind(workload="toy", run="full-h200", case="main", plans={}, machine="m", commit="c", measured=measured, **changes)
+    return kind(
+        workload="toy", run="full-h200", case="main", plans={}, machine="m", commit="c", measured=measured, **changes
+    )
 
 
 def take(record: StageRecord, seconds: float) -> StageRecord:

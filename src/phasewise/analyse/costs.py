@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phasewise.records.analyse import StageCost
+from phasewise.records.cost import StageCost
 from phasewise.records.export import Export
 from phasewise.records.measure import ControlMeasurement, HeadlineMeasurement, Measurement
 from phasewise.records.profile import Profile
@@ -19,7 +19,10 @@ def tell_costs(run: Run) -> tuple[StageCost, ...]:
     # what a variant's own rounds are was measured once
     headlines = [one for one in found if not one.own_of]
     controls = run.find_all(ControlMeasurement, run.plan.cases).values()
-    measured = [*(one.measured for one in headlines), *(smaller.measured for one in headlines for smaller in one.smaller)]
+    measured = [
+        *(one.measured for one in headlines),
+        *(smaller.measured for one in headlines for smaller in one.smaller),
+    ]
     told = (
         ("validate", False, [case.seconds for one in run.find_all(Validation).values() for case in one.cases]),
         ("profile", False, [case.seconds for one in run.find_all(Profile).values() for case in one.cases]),

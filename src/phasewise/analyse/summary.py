@@ -6,18 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from phasewise.records.analyse import (
-    Analysis,
-    CaseResult,
-    Control,
-    PartResult,
-    PeerRow,
-    RiskResult,
-    Row,
-    StageCost,
-    TargetResult,
-)
+from phasewise.records.analyse import Analysis, CaseResult, Control, PartResult, PeerRow, RiskResult, Row, TargetResult
 from phasewise.records.base import Interval
+from phasewise.records.cost import StageCost
 from phasewise.records.export import Export
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind, RunPlan

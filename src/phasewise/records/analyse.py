@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phasewise.records.base import SCHEMA, Bytes, Interval, Joules, Quantity, Record, Scalar, Seconds
+from phasewise.records.cost import StageCost
 from phasewise.records.machine import Machine
 from phasewise.records.plan import Kind
 from phasewise.records.predict import Prediction
@@ -274,18 +275,6 @@ class NextStep(Record, frozen=True, kw_only=True):
     seconds: Seconds = 0.0
     # of a step of the first case, if it alone were cured
     gain: Interval | None
-
-
-class StageCost(Record, frozen=True, kw_only=True):
-    """What one stage took, of all variants of the run."""
-
-    stage: str
-    # of variants, that took any time
-    cases: int
-    # of all of them
-    seconds: Seconds
-    # whether each had the device to itself
-    alone: bool
 
 
 class Analysis(Record, frozen=True, kw_only=True):

@@ -131,7 +131,9 @@ def _costs(run: Run) -> tuple[Block, ...]:
     alone = sum(cost.seconds for cost in costs if cost.alone)
     return (
         Table("What the run took", columns("Stage", "#Cases", "#Together", "How"), rows),
-        Paragraph(f"Jobs that have the device to themselves took {show.time(alone)}, the starts of their processes included."),
+        Paragraph(
+            f"Jobs that have the device to themselves took {show.time(alone)}, the starts of their processes included."
+        ),
     )
 
 
