@@ -115,6 +115,17 @@ class Judge:
             self.ring[entry], self._slots[entry] = number, written[str(entry)]
         _refresh_all(drivers, written)
 
+    def make(self, entries: Sequence[int]) -> None:
+        """New batches for these entries, which no process can see before they are put."""
+        self._ask("make", entries={str(entry): -self._rng.randrange(1, SEEDS) for entry in entries})
+        for entry in entries:
+            self.ring[entry] = None
+
+    def put(self, entries: Sequence[int]) -> None:
+        """Write the contents of these entries where processes can see them; none is told."""
+        for entry, slots in self._ask("put", entries=list(entries)).items():
+            self._slots[int(entry)] = slots
+
     def rewrite(self, drivers: Sequence[ArmProcesses], entries: Sequence[int]) -> None:
         """Write the contents of these entries once more in every process: nothing changes."""
         _refresh_all(drivers, {str(entry): self._slots[entry] for entry in entries})

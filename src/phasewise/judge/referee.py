@@ -91,17 +91,28 @@ def open_referee(
 
 
 def write_batches(referee: Referee, entries: dict[str, int]) -> dict[str, list[Slot]]:
-    """Fill entries of the ring with these batches of the reference, or with those of other seeds where the number is negative."""
+    """As `make_batches`, and write them where the arms see them."""
+    make_batches(referee, entries)
+    return put_batches(referee, list(map(int, entries)))
+
+
+def make_batches(referee: Referee, entries: dict[str, int]) -> None:
+    """Fill entries of the ring with these batches of the reference, or with those of other seeds where the number is negative.
+
+    No arm sees them before they are put.
+    """
     assert referee.reference is not None
-    slots = {}
     for entry, number in entries.items():
         batch = referee.known.get(number)
         if batch is None:
             seed = referee.reference.seeds[number] if number >= 0 else -number
             batch = referee.functions.make_inputs(referee.case, referee.shape, seed)
         referee.ring[int(entry)] = batch
-        slots[entry] = write_tensors(referee.batches, batch, int(entry))
-    return slots
+
+
+def put_batches(referee: Referee, entries: list[int]) -> dict[str, list[Slot]]:
+    """Write what these entries of the ring hold where the arms see it."""
+    return {str(entry): write_tensors(referee.batches, referee.ring[entry], entry) for entry in entries}
 
 
 def compare(
@@ -202,6 +213,8 @@ def _name(error: TensorError, other: str) -> TensorError:
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "write": write_batches,
+    "make": make_batches,
+    "put": put_batches,
     "compare": compare,
     "compare_with_kept": compare_with_kept,
     "compare_with_arm": compare_with_arm,

@@ -257,7 +257,9 @@ def time_sides(
     """The best possible time; the base, the candidate and the base once more, in the same rounds."""
     judge = Judge(plans[CANDIDATE], CASE, table.root, dict.fromkeys(ARMS, 1))
     entrants = {
-        arm: Entrant(arm=arm, variant=role, device=table.device, launches=(_launch(judge, arm, plans[role], table),))
+        arm: Entrant(
+            arm=arm, variant=role, device=table.device, launches=(_launch(judge, arm, plans[role], table),), shares_hooks=True
+        )
         for arm, role in ARMS.items()
     }
     processes = Processes(entrants)

@@ -31,5 +31,7 @@ class Entrant:
     # single steps and placing are timed
     singles: bool = False
     energy: bool = False
+    # its hooks are those of its parent, so that handing over takes it no longer
+    shares_hooks: bool = False
     # how its processes were warmed up before; None where that is still to be done
     warmed: Warmed | None = None

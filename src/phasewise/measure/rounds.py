@@ -59,7 +59,7 @@ def run_block(sampling: Sampling, arm: str) -> Sample | None:
         return None
     log = sampling.logs[arm]
     log.stepping_s += block["wall_s"]
-    is_short = warmed.block_steps > 1 and block["wall_s"] < SHORT * sampling.budget.block_s
+    is_short = not log.entrant.cold and block["wall_s"] < SHORT * sampling.budget.block_s
     if is_short and log.entrant.warmed is None:
         # it was warmed up in a slow spell
         sampling.lengthen(arm, math.ceil(warmed.block_steps * sampling.budget.block_s / block["wall_s"]))
@@ -87,7 +87,8 @@ def finish_arm(sampling: Sampling, arm: str, *, is_last: bool = False) -> None:
     log, driver, budget = sampling.logs[arm], sampling.drivers[arm], sampling.budget
     warmed = log.warmed
     assert warmed is not None
-    slow = warmed.step_s > budget.slow_step_s
+    # as its blocks have it, since a warm-up may be slow for its own reasons
+    slow = _block_step_s(sampling, arm) > budget.slow_step_s
     try:
         # before the judge has batches replaced and operators counted, which take memory of their own
         log.note_memory(*driver.memory())

@@ -146,22 +146,30 @@ def find_repeats(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
 def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
     """A sentence if much of what the arm saves in long blocks is missing from the arrival of new contents to the delivery of results.
 
-    A program that remembers, or works while no step is timed, saves nothing there, whatever code or process does the work.
+    A program that remembers, or works while no step is timed, saves nothing there, whatever code or process does the work. Where passes
+    are of several lengths, the one counts that tells most.
     """
     found = []
     for number, samples in _sets_of(measured).items():
-        here = [one for one in measured.arrivals if one.process_set == number]
         own_s, theirs_s = _step_s(samples, arm), _step_s(samples, "parent")
-        own, theirs = (_find_fastest(here, name) for name in (arm, "parent"))
-        if own_s is None or theirs_s is None or own is None or theirs is None:
+        if own_s is None or theirs_s is None:
             continue
-        base_s = theirs.whole_s - theirs.handing_s
-        taken_s = own.whole_s - min(own.handing_s, MOST_HANDING * theirs.handing_s)
-        # as a share, since long blocks are disturbed more
-        saved = base_s * (1 - own_s / theirs_s)
-        missing = saved - (base_s - taken_s)
-        is_late = saved > 0 and missing > max(MISSING_SHARE * base_s, MISSING_S)
-        found.append((is_late, missing > MISSING_GROSS * base_s, saved, missing))
+        here = [one for one in measured.arrivals if one.process_set == number]
+        passes = []
+        for steps in {one.steps for one in here}:
+            own, theirs = (_find_fastest(here, name, steps) for name in (arm, "parent"))
+            if own is None or theirs is None:
+                continue
+            base_s = theirs.whole_s - theirs.handing_s
+            taken_s = own.whole_s - min(own.handing_s, MOST_HANDING * theirs.handing_s)
+            # long blocks are disturbed more, and a short one also has a start and an end, which no program saves
+            work_s = min(base_s, steps * theirs_s)
+            saved = work_s * (1 - own_s / theirs_s)
+            missing = saved - (base_s - taken_s)
+            is_late = saved > 0 and missing > max(MISSING_SHARE * work_s, MISSING_S)
+            passes.append((is_late, missing > MISSING_GROSS * work_s, saved, missing))
+        if passes:
+            found.append(max(passes))
     late = [one for one in found if one[0]]
     if not late or len(late) < len(found) or (len(late) < least_sets and not all(is_gross for _, is_gross, *_ in late)):
         return ""
@@ -172,9 +180,9 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
     )
 
 
-def _find_fastest(arrivals: Sequence[Arrival], arm: str) -> Arrival | None:
-    """The shortest of each time: disturbances make both longer."""
-    here = [one for one in arrivals if one.arm == arm]
+def _find_fastest(arrivals: Sequence[Arrival], arm: str, steps: int) -> Arrival | None:
+    """The shortest of each time, of passes of so many steps: disturbances make both longer."""
+    here = [one for one in arrivals if one.arm == arm and one.steps == steps]
     if not here:
         return None
     whole_s, handing_s = min(one.whole_s for one in here), min(one.handing_s for one in here)

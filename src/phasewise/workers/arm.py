@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -27,7 +27,7 @@ Ring = Sequence[Sequence[Slot]] | None
 class TimedBlock(msgspec.Struct, frozen=True):
     """What a worker says of a block."""
 
-    wall_s: float
+    wall_s: Annotated[float, msgspec.Meta(gt=0)]
     device_s: float | None
 
 
