@@ -49,6 +49,13 @@ class FakeJudge:
         for driver in drivers:
             driver.refresh(entries)
 
+    def make(self, entries: Any) -> None:
+        for entry in entries:
+            self.ring[entry] = None
+
+    def put(self, entries: Any) -> None:
+        pass
+
     def rewrite(self, drivers: Any, entries: Any) -> None:
         for driver in drivers:
             driver.refresh(dict.fromkeys(entries))
@@ -78,12 +85,19 @@ class FakeJudge:
 
 
 def run(
-    judge: FakeJudge, clock: Clock | None = None, *, ranks: int = 1, late_s: float = 0.0, **fake: Any
+    judge: FakeJudge,
+    clock: Clock | None = None,
+    *,
+    entry: dict[str, Any] | None = None,
+    parent: dict[str, Any] | None = None,
+    variant: dict[str, Any] | None = None,
+    **fake: Any,
 ) -> CaseMeasurement:
+    """`entry`: fields of the variant's entrant; `parent` and `variant` are of these fakes, others of both."""
     clock = clock or Clock()
     arms = [
-        entrant(clock, "parent", step_s=2e-3, **fake),
-        entrant(clock, "variant", entry={"ranks": ranks}, deliver_s=late_s, **fake),
+        entrant(clock, "parent", **{"step_s": 2e-3, **fake, **(parent or {})}),
+        entrant(clock, "variant", entry=entry, **{**fake, **(variant or {})}),
     ]
     budget = change(BUDGET, max_sets=3)
     # no clear effect ends it early
@@ -239,14 +253,62 @@ def test_arrivals_are_timed_on_a_cpu_until_results_are_delivered_and_two_of_them
     calls = [call for name, *call in clock.calls if name == "variant"]
     assert sum([tuple(call) for call in calls[at : at + 3]] == way for at in range(len(calls))) >= 16
     assert run(FakeJudge(device="cuda")).arrivals == run(FakeJudge(is_other_problem=True)).arrivals == ()
-    assert run(FakeJudge(), ranks=2).arrivals == ()
+    assert run(FakeJudge(), entry={"ranks": 2}).arrivals == ()
 
 
 def test_arrivals_are_timed_in_every_set_while_what_was_saved_is_missing_there():
-    case = run(FakeJudge(), late_s=1e-3)
+    case = run(FakeJudge(), variant={"deliver_s": 1e-3})
     assert Counter(one.process_set for one in case.arrivals) == {0: 32, 1: 32, 2: 32}
     refusal = find_refusal(case)
     assert refusal is not None and refusal.reason is Reason.REMEMBERS
+
+
+@dataclass
+class WatchedJudge(FakeJudge):
+    """Notes how many calls of arms there were before new contents could be seen in their file."""
+
+    clock: Clock = field(default_factory=Clock)
+    is_new: bool = False
+    seen_at: list[int] = field(default_factory=list)
+
+    def make(self, entries: Any) -> None:
+        super().make(entries)
+        self.is_new = True
+
+    def put(self, entries: Any) -> None:
+        if self.is_new:
+            self.seen_at.append(len(self.clock.calls))
+        self.is_new = False
+
+
+def test_a_variant_can_see_new_contents_only_while_they_are_handed_to_it():
+    clock = Clock()
+    judge = WatchedJudge(clock=clock)
+    case = run(judge, clock=clock)
+    assert len(judge.seen_at) * 2 == len(case.arrivals) > 0
+    # it was woken up before that
+    assert all(clock.calls[at][:2] == ("variant", "refresh") for at in judge.seen_at)
+    assert all(clock.calls[at - 1][:2] == ("variant", "block") for at in judge.seen_at)
+
+
+def test_arrivals_of_short_steps_are_timed_of_one_and_of_several():
+    case = run(FakeJudge(), parent={"step_s": 4e-4}, variant={"step_s": 2e-4})
+    assert Counter(one.steps for one in case.arrivals if one.arm == "variant") == {1: 16, 3: 16}
+
+
+def test_a_warm_up_that_seems_slow_does_not_spare_a_variant_what_others_are_asked():
+    case = run(FakeJudge(), variant={"waiting": 2000.0})
+    assert case.arrivals and case.refreshes
+    last = [sample for sample in case.rounds[-1].samples if sample.arm == "variant"]
+    assert last[0].wall_s >= 0.5 * BUDGET.block_s
+
+
+def test_what_a_variant_with_the_hooks_of_its_parent_takes_longer_to_hand_over_is_not_left_out():
+    hands = {"parent": {"deliver_s": 1e-3}, "variant": {"deliver_s": 5e-3}}
+    cases = [run(FakeJudge(), entry={"shares_hooks": shares}, **hands) for shares in (False, True)]
+    own, shared = ([one.handing_s for one in case.arrivals if one.arm == "variant"] for case in cases)
+    assert own == pytest.approx([5e-3] * len(own)) and shared == pytest.approx([1e-3] * len(shared))
+    assert [find_refusal(case) is None for case in cases] == [True, False]
 
 
 def test_a_pass_over_new_contents_and_one_over_old_ones_come_right_after_the_process_has_taken_them_in():

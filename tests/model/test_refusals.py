@@ -79,11 +79,11 @@ def counted(*, sham=100.0, many=100.0):
     ]  # fmt: skip
 
 
-def arrive(*, own, sets=SETS, handing=4e-4, busy=1.0):
-    """Passes of one step of 2 ms of the parent, and of `own` seconds of the variant, which takes `handing` to hand over."""
+def arrive(*, own, sets=SETS, handing=4e-4, busy=1.0, steps=1, parent=2e-3):
+    """Passes of steps that take the parent `parent` seconds, and of `own` seconds of the variant, which takes `handing` to hand over."""
     return [
-        Arrival(arm=arm, process_set=number, steps=1, whole_s=busy * (step + over) * (1 + part), handing_s=busy * over * (1 + part))
-        for number in range(SETS) for arm, step, over in (("parent", 2e-3, 4e-4), ("variant", own if number < sets else 2e-4, handing))
+        Arrival(arm=arm, process_set=number, steps=steps, whole_s=busy * (step + over) * (1 + part), handing_s=busy * over * (1 + part))
+        for number in range(SETS) for arm, step, over in (("parent", parent, 4e-4), ("variant", own if number < sets else 2e-4, handing))
         for part in (0.3, 0.0, 4.0)
     ]  # fmt: skip
 
@@ -108,6 +108,19 @@ def test_one_set_tells_where_nothing_of_a_gain_is_left_on_new_contents() -> None
         return find_refusal(msgspec.structs.replace(measured, rounds=tuple(first))) is not None
 
     assert [tell(0.2e-3), tell(1.5e-3), tell(1.9e-3)] == [False, False, True]
+
+
+def test_who_computes_the_last_of_several_steps_alone_is_told_by_a_pass_of_one() -> None:
+    several = arrive(own=2e-3, parent=8e-3, steps=4)
+    assert reason(make(speed=1000, arrivals=several)) is None
+    assert reason(make(speed=1000, arrivals=[*several, *arrive(own=2e-3)])) is Reason.REMEMBERS
+    assert reason(make(speed=1000, arrivals=[*several, *arrive(own=1.5e-4)])) is None
+
+
+def test_a_short_block_has_a_start_that_no_program_saves() -> None:
+    # 3 ms of it, beside a step of 2 ms
+    assert reason(make(speed=100, arrivals=arrive(own=3.02e-3, parent=5e-3))) is None
+    assert reason(make(speed=100, arrivals=arrive(own=4.9e-3, parent=5e-3))) is Reason.REMEMBERS
 
 
 def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
