@@ -61,6 +61,21 @@ def test_garbage_below_atol_is_caught_by_the_baselines_error():
     assert found.outcome is Outcome.FAIL
 
 
+def test_something_small_below_a_wide_atol_is_no_result():
+    # a softmax over many columns in half precision: all of it lies below the relaxed tier's atol
+    relaxed = Allowance(rtol=2e-2, atol=2e-3, times_baseline=1e6)
+    right = [5e-4, 1e-6, 3e-6, 2e-6]
+    baseline = one([1.002 * each for each in right], right, relaxed)
+    assert one([1.02 * each for each in right], right, relaxed, baseline).outcome is Outcome.PASS
+    other = one([1e-7, -2e-7, 3e-7, 1e-7], right, relaxed, baseline)
+    assert other.outcome is Outcome.FAIL and "does not follow the reference" in other.message
+    # a baseline that is off by as much, and what the author calls nothing
+    rough = one([8e-4, 1e-6, 3e-6, 2e-6], right, relaxed)
+    assert one([1e-4, 1e-6, 3e-6, 2e-6], right, relaxed, rough).outcome is Outcome.PASS
+    nothing = one([1.002e-6, 1e-6], [1e-6, 1e-6], relaxed)
+    assert one([1e-7, 2e-7], [1e-6, 1e-6], relaxed, nothing).outcome is Outcome.PASS
+
+
 def test_zeros_below_atol_are_refused():
     assert "are zero" in one([0.0, 0.0], [2e-6, -3e-6]).message
     assert "are zero" in one(0.0, 5e-6).message

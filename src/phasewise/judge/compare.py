@@ -24,6 +24,10 @@ BASELINE_FLOOR = 4 * FLOAT32_EPSILON
 NEGLIGIBLE = 1e-2
 # float32 noise on a constant: a spread below this many epsilons of the largest value is rounding
 NOISE = 64 * FLOAT32_EPSILON
+# an output that is off by this part of its whole norm is another one, even where every value lies below what the tier calls zero; unless the
+# baseline is off by nearly as much
+MOST_OFF = 0.5
+TIMES_AS_OFF = 4
 # an absolute tolerance counts up to this part of an output's largest value: with more, one that leaves out a part would pass
 MOST_ABSOLUTE = 0.1
 # an absolute tolerance up to that of the widest tier is no author's choice, and left alone
@@ -76,6 +80,7 @@ def judge(
         or (degenerate(value, reference, allowance) if found.elements else "")
         or _over_tier(found, allowance)
         or _over_baseline(found, times, allowance)
+        or (_over_signal(found, reference, allowance, baseline) if kind == "output" else "")
     )
     return TensorError(
         kind=kind_of(kind, name),
@@ -160,6 +165,16 @@ def _over_baseline(found: Difference, times: float | None, allowance: Allowance)
         f"relative error {found.relative:.3g} is {times:.3g} times the baseline's own, "
         f"at most {allowance.times_baseline:g} times is allowed"
     )
+
+
+def _over_signal(found: Difference, reference: torch.Tensor, allowance: Allowance, baseline: TensorError | None) -> str:
+    if baseline is None or baseline.relative is None or found.relative is None:
+        return ""
+    if found.relative <= max(MOST_OFF, TIMES_AS_OFF * baseline.relative):
+        return ""
+    if _finite_max(reference.detach().abs()) <= NEGLIGIBLE * allowance.atol:
+        return ""
+    return f"relative error {found.relative:.3g}: it does not follow the reference, from which the baseline is off by {baseline.relative:.3g}"
 
 
 def _wrong(kind: str, name: str, step: int, message: str) -> TensorError:
