@@ -41,10 +41,10 @@ def ask_candidate(tmp_path: Path, name: str) -> Candidate:
     return msgspec.convert(probe_candidate(msgspec.to_builtins(request)), Candidate)
 
 
-def run_both(tmp_path: Path, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+def run_both(tmp_path: Path, name: str, base_name: str = "Model") -> tuple[torch.Tensor, torch.Tensor]:
     """What the reference and the candidate give for one batch."""
-    base = ask_base(tmp_path)
-    side, other = (Side(source=str(MODULES), name=one) for one in ("Model", name))
+    base = ask_base(tmp_path, base_name)
+    side, other = (Side(source=str(MODULES), name=one) for one in (base_name, name))
     setting = Setting(side=side, device="cpu", overrides={}, start=tmp_path / "start.pt", base=base)
     plan = plan_side(CANDIDATE, other, setting, choose_allowance("moderate", setting), Effort())
     shape = Shape(**plan.cases[0].shape)
@@ -117,6 +117,20 @@ def test_a_candidate_has_the_weights_of_the_base(tmp_path: Path, name: str, doub
     assert torch.allclose(found.double(), right, rtol=1e-5, atol=1e-6)
     said = ask_candidate(tmp_path, name).doubt
     assert doubt in said and bool(said) == bool(doubt)
+
+
+def test_complex_weights_keep_their_imaginary_parts_in_the_reference(tmp_path: Path) -> None:
+    right, found = run_both(tmp_path, "Spectral", base_name="Spectral")
+    assert right.dtype is torch.complex128 and found.dtype is torch.complex64
+    assert torch.allclose(found.to(right.dtype), right, rtol=1e-5, atol=1e-5)
+    assert right.imag.abs().max() > 1
+
+
+def test_complex_arguments_are_widened_for_the_reference(tmp_path: Path) -> None:
+    (file := tmp_path / "waves.py").write_text(
+        "import torch\n\ndef get_inputs():\n    return [torch.randn(8, 8, dtype=torch.cfloat)]\n\ndef square(x):\n    return x @ x\n"
+    )
+    assert ask_base(tmp_path, "square", file).dtype == "float64"
 
 
 def test_weights_that_fit_nowhere_are_said_to_differ(tmp_path: Path) -> None:
