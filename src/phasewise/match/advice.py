@@ -41,7 +41,10 @@ def explain_unfit(own: CaseValidation) -> str:
         if cause in failed:
             return f"{cause}: {failed[cause]}{cure}"
     told = [f"{name}: {message}" for name, message in failed.items()]
-    return "; ".join(told) or f"{own.message}; choose another tier or other inputs, or declare what is enough by get_tolerance()"
+    return (
+        "; ".join(told)
+        or f"{own.message}; choose another tier or other inputs, or declare what is enough by get_tolerance()"
+    )
 
 
 def find_next_step(found: Judgement) -> str:
