@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections import OrderedDict, UserDict
 from pathlib import Path
 
@@ -12,11 +13,12 @@ import torch
 
 from phasewise.match.functions import CASE, build, make_inputs, reference
 from phasewise.match.known import Base, BaseRequest, Candidate, CandidateRequest
+from phasewise.match.load import make_batch
 from phasewise.match.plan import CANDIDATE, Setting, choose_allowance, plan_side
 from phasewise.match.play import Effort
 from phasewise.match.probe import probe_base, probe_candidate
 from phasewise.match.revisions import check_out
-from phasewise.match.side import Side, parse_side
+from phasewise.match.side import Side, parse_side, write_side
 from phasewise.match.values import PLAIN, name_results, pack_arguments, unpack_arguments
 from phasewise.model.workload import Shape
 from phasewise.records.errors import UserError
@@ -57,10 +59,13 @@ def run_both(tmp_path: Path, name: str, base_name: str = "Model") -> tuple[torch
 
 
 def test_a_side_is_a_file_or_a_module_with_a_name_and_a_revision() -> None:
-    assert parse_side("a.b:f") == Side(source="a.b", name="f")
-    assert parse_side("x/m.py:f@v1.0") == Side(source=str(Path("x/m.py").resolve()), name="f", revision="v1.0")
+    here = str(Path.cwd())
+    assert parse_side("a.b:f") == Side(source="a.b", name="f", folder=here)
+    assert parse_side("x/m.py:f@v1.0") == Side(
+        source=str(Path("x/m.py").resolve()), name="f", revision="v1.0", folder=here
+    )
     assert parse_side("m.py@HEAD~1").revision == "HEAD~1" and parse_side("m.py").name == ""
-    assert parse_side("/a@b/m.py:f") == Side(source="/a@b/m.py", name="f")
+    assert parse_side("/a@b/m.py:f") == Side(source="/a@b/m.py", name="f", folder=here)
     for wrong in ("a b:f", "m.py:3f", ":f", "a-b"):
         with pytest.raises(UserError, match=r"write file\.py:name"):
             parse_side(wrong)
@@ -131,6 +136,57 @@ def test_complex_arguments_are_widened_for_the_reference(tmp_path: Path) -> None
         "import torch\n\ndef get_inputs():\n    return [torch.randn(8, 8, dtype=torch.cfloat)]\n\ndef square(x):\n    return x @ x\n"
     )
     assert ask_base(tmp_path, "square", file).dtype == "float64"
+
+
+DRAWING = """
+import random
+import numpy
+import torch
+
+SCALE = torch.rand(8)
+OFFSET = random.random()
+
+def get_inputs():
+    noise = numpy.random.randn(8, 8).astype("float32")
+    return [torch.from_numpy(noise), random.random()]
+
+def scale(x, by):
+    return SCALE * x * by + OFFSET
+"""
+
+
+def test_inputs_and_constants_that_any_library_draws_are_the_same_in_each_process(tmp_path: Path) -> None:
+    (tmp_path / "drawing.py").write_text(DRAWING)
+    side = Side(source=str(tmp_path / "drawing.py"), name="scale")
+    code = (
+        "import sys\nfrom phasewise.match.load import find_object, make_batch\nfrom phasewise.match.side import read_side\n"
+        "from phasewise.match.values import PLAIN, unpack_arguments\n"
+        "side = read_side(sys.argv[1])\n"
+        "for seed in (5, 5, 6):\n    batch = make_batch(side, {}, seed)\n    print(find_object(side)(*unpack_arguments(batch, batch[PLAIN])[0]).tolist())\n"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", code, write_side(side)], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    ]
+    first, again, other = told[0].splitlines()
+    assert first == again != other
+    assert told[0] == told[1]
+
+
+def test_relative_paths_start_where_the_match_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rows.txt").write_text("3")
+    file = tmp_path / "reads.py"
+    file.write_text(
+        "import torch\nROWS = int(open('rows.txt').read())\ndef get_inputs():\n    return [torch.ones(ROWS)]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    side = parse_side("reads.py")
+    # where a worker starts
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert make_batch(side, {}, 0)["0"].shape == (3,)
 
 
 def test_weights_that_fit_nowhere_are_said_to_differ(tmp_path: Path) -> None:
