@@ -175,6 +175,19 @@ def test_inputs_and_constants_that_any_library_draws_are_the_same_in_each_proces
     assert told[0] == told[1]
 
 
+def test_a_file_of_a_package_imports_its_siblings_either_way(tmp_path: Path) -> None:
+    (package := tmp_path / "kernels" / "norms").mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("")
+    (package.parent / "sizes.py").write_text("ROWS = 3\n")
+    (package / "fills.py").write_text("import torch\nfill = torch.ones\n")
+    (package / "base.py").write_text(
+        "from fills import fill\nfrom . import fills\nfrom ..sizes import ROWS\n\n"
+        "def get_inputs():\n    return [fill(ROWS), fills.fill(ROWS)]\n"
+    )
+    assert make_batch(Side(source=str(package / "base.py")), {}, 0)["1"].shape == (3,)
+
+
 def test_relative_paths_start_where_the_match_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rows.txt").write_text("3")
     file = tmp_path / "reads.py"
