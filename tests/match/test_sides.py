@@ -8,12 +8,13 @@ from collections import OrderedDict, UserDict
 from pathlib import Path
 
 import msgspec
+import numpy
 import pytest
 import torch
 
 from phasewise.match.functions import CASE, build, make_inputs, reference
 from phasewise.match.known import Base, BaseRequest, Candidate, CandidateRequest
-from phasewise.match.load import make_batch
+from phasewise.match.load import load_callable, make_batch
 from phasewise.match.plan import CANDIDATE, Setting, choose_allowance, plan_side
 from phasewise.match.play import Effort
 from phasewise.match.probe import probe_base, probe_candidate
@@ -84,6 +85,8 @@ def test_arguments_and_results_nest_and_come_back_as_they_were() -> None:
     for wrong in (3.0, (torch.ones(1), "text"), ()):
         with pytest.raises(UserError, match="results: "):
             name_results(wrong)
+    with pytest.raises(UserError, match=r"ndarray is given; .* give it as a tensor"):
+        pack_arguments([numpy.ones(3)])
 
 
 class Late(dict):
@@ -173,6 +176,14 @@ def test_inputs_and_constants_that_any_library_draws_are_the_same_in_each_proces
     first, again, other = told[0].splitlines()
     assert first == again != other
     assert told[0] == told[1]
+
+
+def test_a_side_that_is_loaded_moves_no_generator_as_a_program_that_draws_would(tmp_path: Path) -> None:
+    ask_base(tmp_path)
+    (file := tmp_path / "again.py").write_text(MODULES.read_text())
+    before = torch.get_rng_state()
+    load_callable(Side(source=str(file), name="Renamed"), tmp_path / "start.pt")
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_file_of_a_package_imports_its_siblings_either_way(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ SHORT_S = 50e-6
 AGAIN = {
     Reason.NEIGHBOUR: "other programs used this machine: judge again when it is quiet",
     Reason.THROTTLED: "the device slowed itself down: let it cool, and judge again",
-    Reason.FEW_ROUNDS: "too few rounds could be taken: judge again with --budget standard",
+    Reason.FEW_ROUNDS: "the interval is too wide to tell: judge again with --budget standard",
     Reason.OUT_OF_MEMORY: "give the base's module smaller sizes; --shapes would be judged beside these",
 }
 CHEATS = {

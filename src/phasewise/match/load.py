@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
 import os
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,10 +55,16 @@ def _load_module(source: str, roots: tuple[str, ...], folder: str) -> ModuleType
     # one that is enclosed may not see it
     if folder and Path(folder).is_dir():
         os.chdir(folder)
-    # what is drawn afterwards is not moved by it
+    with seeded():
+        return import_source(source, source)
+
+
+@contextlib.contextmanager
+def seeded() -> Iterator[None]:
+    """What is drawn inside is the same in each process. Torch's generator is as it was afterwards: nobody takes it for a program that draws by itself."""
     with torch.random.fork_rng(devices=()):
         seed_all(SEED)
-        return import_source(source, source)
+        yield
 
 
 def seed_all(seed: int) -> None:
@@ -113,8 +120,8 @@ def build_module(found: Any, init: Tensors | None) -> torch.nn.Module:
         module = copy.deepcopy(found)
     else:
         positional, named = unpack_arguments(init, init[PLAIN]) if init else ([], {})
-        seed_all(SEED)
-        module = found(*positional, **named)
+        with seeded():
+            module = found(*positional, **named)
     return module.requires_grad_(False)
 
 
