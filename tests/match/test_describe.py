@@ -9,7 +9,8 @@ from phasewise.records.judgement import Best, Judgement
 from phasewise.records.machine import Machine, Peaks
 from phasewise.records.prepare import CaseWork
 from phasewise.records.validate import CaseValidation, Outcome, guard
-from phasewise.records.verdict import Status
+from phasewise.records.verdict import Failure, Reason, Status
+from phasewise.validate.outcomes import failed_case
 
 PEAKS = Peaks(
     copy_bytes_per_s=2e12, cached_copy_bytes_per_s=8e12, matmul_flops_per_s={"float32": 5e13}, launch_s=2e-6, graph_node_s=1e-6
@@ -69,6 +70,8 @@ def test_a_base_that_draws_or_writes_to_its_inputs_is_told_only_that(cause):
 
 def test_of_a_base_that_is_off_the_ways_out_are_told_and_else_all_that_guards_found():
     assert "get_tolerance()" in explain_unfit(unfit(message="it is off"))
+    died = failed_case("call", Failure(reason=Reason.CRASH, message="it died"))
+    assert explain_unfit(died) == "it died"
     assert explain_unfit(unfit(("outputs-apart", "a copy"), ("clock-intact", "leave it"))) == (
         "outputs-apart: a copy; clock-intact: leave it"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import OrderedDict, UserDict
@@ -15,7 +16,7 @@ import torch
 from phasewise.match.functions import CASE, build, make_inputs, reference
 from phasewise.match.known import Base, BaseRequest, Candidate, CandidateRequest
 from phasewise.match.load import load_callable, make_batch
-from phasewise.match.plan import CANDIDATE, Setting, choose_allowance, plan_side
+from phasewise.match.plan import CANDIDATE, Setting, choose_allowance, name_paths, plan_side
 from phasewise.match.play import Effort
 from phasewise.match.probe import probe_base, probe_candidate
 from phasewise.match.revisions import check_out
@@ -199,6 +200,20 @@ def test_a_file_of_a_package_imports_its_siblings_either_way(tmp_path: Path) -> 
     assert make_batch(Side(source=str(package / "base.py")), {}, 0)["1"].shape == (3,)
 
 
+def test_a_module_that_lies_here_is_found_though_the_path_of_a_command_lacks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernels_here").mkdir()
+    (tmp_path / "kernels_here" / "fast.py").write_text("def get_inputs():\n    return [1]\n")
+    monkeypatch.chdir(tmp_path)
+    code = "import kernels_here.fast; print('found')"
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **name_paths()}
+    )  # fmt: skip
+    assert told.stdout == "found\n", told.stderr
+    assert name_paths()["PYTHONPATH"].endswith(str(tmp_path))
+
+
 def test_relative_paths_start_where_the_match_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rows.txt").write_text("3")
     file = tmp_path / "reads.py"
@@ -249,7 +264,7 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
 
 
-def test_a_revision_has_a_worktree_while_it_is_needed(tmp_path: Path) -> None:
+def test_a_revision_has_a_worktree_while_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / "lib").mkdir()
     file = tmp_path / "lib" / "m.py"
@@ -261,6 +276,10 @@ def test_a_revision_has_a_worktree_while_it_is_needed(tmp_path: Path) -> None:
     with check_out(side, tmp_path / "there") as found:
         assert Path(found.source).read_text() == "def f(): return 1\n" and str(tmp_path / "there") in found.roots
     assert not (tmp_path / "there").exists()
+    # a module that lies here, which the path of a command lacks
+    monkeypatch.chdir(tmp_path)
+    with check_out(parse_side("lib.m:f@HEAD~1"), tmp_path / "there") as found:
+        assert found.source == "lib.m" and str(tmp_path / "there") in found.roots
     listed = subprocess.run(
         ["git", "-C", str(tmp_path), "worktree", "list"], capture_output=True, text=True, check=True
     )

@@ -40,6 +40,8 @@ def explain_unfit(own: CaseValidation) -> str:
     for cause, cure in CAUSES.items():
         if cause in failed:
             return f"{cause}: {failed[cause]}{cure}"
+    if own.failure is not None:
+        return own.message
     told = [f"{name}: {message}" for name, message in failed.items()]
     return (
         "; ".join(told)
