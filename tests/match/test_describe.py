@@ -1,5 +1,6 @@
 """Whatever bounds the best possible time of a call has words."""
 
+import msgspec
 import pytest
 
 from phasewise.analyse.floor import find_floor
@@ -8,7 +9,7 @@ from phasewise.match.describe import describe_best
 from phasewise.records.judgement import Best, Judgement
 from phasewise.records.machine import Machine, Peaks
 from phasewise.records.prepare import CaseWork
-from phasewise.records.validate import CaseValidation, Outcome, guard
+from phasewise.records.validate import CaseValidation, Outcome, TensorError, guard
 from phasewise.records.verdict import Failure, Reason, Status
 from phasewise.validate.outcomes import failed_case
 
@@ -70,6 +71,11 @@ def test_a_base_that_draws_or_writes_to_its_inputs_is_told_only_that(cause):
 
 def test_of_a_base_that_is_off_the_ways_out_are_told_and_else_all_that_guards_found():
     assert "get_tolerance()" in explain_unfit(unfit(message="it is off"))
+    unequal = TensorError(
+        kind="output", name="0", step=0, elements=9, max_abs=None, relative=None, worst=None, outcome=Outcome.FAIL, message="1 of 9"
+    )  # fmt: skip
+    told = explain_unfit(msgspec.structs.replace(unfit(message="1 of 9"), errors=(unequal,)))
+    assert told.startswith("1 of 9; no tolerance covers that") and "get_tolerance" not in told
     died = failed_case("call", Failure(reason=Reason.CRASH, message="it died"))
     assert explain_unfit(died) == "it died"
     assert explain_unfit(unfit(("outputs-apart", "a copy"), ("clock-intact", "leave it"))) == (

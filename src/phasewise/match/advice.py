@@ -31,6 +31,8 @@ CAUSES = {
     "no-random-numbers": "",
     "repeated": "; a call may leave nothing behind that changes the next one: take such a state as an argument, and give the new one as a result",
 }
+OTHER_TOLERANCE = "choose another tier or other inputs, or declare what is enough by get_tolerance()"
+NO_TOLERANCE = "no tolerance covers that: choose other inputs, or give results that no rounding decides, such as the numbers that integers stand for"
 
 
 def explain_unfit(own: CaseValidation) -> str:
@@ -42,11 +44,11 @@ def explain_unfit(own: CaseValidation) -> str:
             return f"{cause}: {failed[cause]}{cure}"
     if own.failure is not None:
         return own.message
-    told = [f"{name}: {message}" for name, message in failed.items()]
-    return (
-        "; ".join(told)
-        or f"{own.message}; choose another tier or other inputs, or declare what is enough by get_tolerance()"
-    )
+    if failed:
+        return "; ".join(f"{name}: {message}" for name, message in failed.items())
+    # integers that differ, or numbers that are finite in one precision alone
+    beyond = any(error.outcome is Outcome.FAIL and error.worst is None for error in own.errors)
+    return f"{own.message}; {NO_TOLERANCE if beyond else OTHER_TOLERANCE}"
 
 
 def find_next_step(found: Judgement) -> str:
