@@ -88,3 +88,15 @@ class Single(nn.Module):
 
     def forward(self, x, scale=1.0):
         return self.norm(x.float()) * scale
+
+
+class Spectral(nn.Module):
+    """Complex weights and a real one."""
+
+    def __init__(self, inner, width):
+        super().__init__()
+        self.gain = nn.Parameter(torch.randn(width))
+        self.mix = nn.Parameter(torch.randn(width, dtype=torch.cfloat))
+
+    def forward(self, x, scale=1.0):
+        return scale * x * self.gain * self.mix

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -189,3 +191,15 @@ def test_a_base_that_draws_is_told_where_to_draw(tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match="take random numbers from make_inputs"):
         judge(f"{tmp_path}/drawing.py:base", f"{tmp_path}/drawing.py:base", device="cpu", effort=EFFORT)
+
+
+def test_modules_in_the_folder_of_the_caller_are_found_by_every_process(tmp_path: Path) -> None:
+    (tmp_path / "kernels_here").mkdir()
+    (tmp_path / "kernels_here" / "both.py").write_text(
+        "import torch\ndef get_inputs(): return [torch.randn(8)]\ndef base(x): return x + 1\ndef wrong(x): return x + 2\n"
+    )
+    sides = ("kernels_here.both:base", "kernels_here.both:wrong")
+    # as the command's script, it has not got its folder on the path
+    command = [sys.executable, "-P", "-m", "phasewise", "judge", *sides, "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == ExitCode.WRONG, done.stdout + done.stderr

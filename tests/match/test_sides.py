@@ -7,11 +7,13 @@ from collections import OrderedDict, UserDict
 from pathlib import Path
 
 import msgspec
+import numpy
 import pytest
 import torch
 
 from phasewise.match.functions import CASE, build, make_inputs, reference
 from phasewise.match.known import Base, BaseRequest, Candidate, CandidateRequest
+from phasewise.match.load import load_callable
 from phasewise.match.plan import CANDIDATE, Setting, choose_allowance, plan_side
 from phasewise.match.play import Effort
 from phasewise.match.probe import probe_base, probe_candidate
@@ -41,10 +43,10 @@ def ask_candidate(tmp_path: Path, name: str) -> Candidate:
     return msgspec.convert(probe_candidate(msgspec.to_builtins(request)), Candidate)
 
 
-def run_both(tmp_path: Path, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+def run_both(tmp_path: Path, name: str, base_name: str = "Model") -> tuple[torch.Tensor, torch.Tensor]:
     """What the reference and the candidate give for one batch."""
-    base = ask_base(tmp_path)
-    side, other = (Side(source=str(MODULES), name=one) for one in ("Model", name))
+    base = ask_base(tmp_path, base_name)
+    side, other = (Side(source=str(MODULES), name=one) for one in (base_name, name))
     setting = Setting(side=side, device="cpu", overrides={}, start=tmp_path / "start.pt", base=base)
     plan = plan_side(CANDIDATE, other, setting, choose_allowance("moderate", setting), Effort())
     shape = Shape(**plan.cases[0].shape)
@@ -57,10 +59,13 @@ def run_both(tmp_path: Path, name: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_a_side_is_a_file_or_a_module_with_a_name_and_a_revision() -> None:
-    assert parse_side("a.b:f") == Side(source="a.b", name="f")
-    assert parse_side("x/m.py:f@v1.0") == Side(source=str(Path("x/m.py").resolve()), name="f", revision="v1.0")
+    here = str(Path.cwd())
+    assert parse_side("a.b:f") == Side(source="a.b", name="f", folder=here)
+    assert parse_side("x/m.py:f@v1.0") == Side(
+        source=str(Path("x/m.py").resolve()), name="f", revision="v1.0", folder=here
+    )
     assert parse_side("m.py@HEAD~1").revision == "HEAD~1" and parse_side("m.py").name == ""
-    assert parse_side("/a@b/m.py:f") == Side(source="/a@b/m.py", name="f")
+    assert parse_side("/a@b/m.py:f") == Side(source="/a@b/m.py", name="f", folder=here)
     for wrong in ("a b:f", "m.py:3f", ":f", "a-b"):
         with pytest.raises(UserError, match=r"write file\.py:name"):
             parse_side(wrong)
@@ -79,6 +84,8 @@ def test_arguments_and_results_nest_and_come_back_as_they_were() -> None:
     for wrong in (3.0, (torch.ones(1), "text"), ()):
         with pytest.raises(UserError, match="results: "):
             name_results(wrong)
+    with pytest.raises(UserError, match=r"ndarray is given; .* give it as a tensor"):
+        pack_arguments([numpy.ones(3)])
 
 
 class Late(dict):
@@ -119,6 +126,36 @@ def test_a_candidate_has_the_weights_of_the_base(tmp_path: Path, name: str, doub
     assert doubt in said and bool(said) == bool(doubt)
 
 
+def test_complex_weights_keep_their_imaginary_parts_in_the_reference(tmp_path: Path) -> None:
+    right, found = run_both(tmp_path, "Spectral", base_name="Spectral")
+    assert right.dtype is torch.complex128 and found.dtype is torch.complex64
+    assert torch.allclose(found.to(right.dtype), right, rtol=1e-5, atol=1e-5)
+    assert right.imag.abs().max() > 1
+
+
+def test_complex_arguments_are_widened_for_the_reference(tmp_path: Path) -> None:
+    (file := tmp_path / "waves.py").write_text(
+        "import torch\n\ndef get_inputs():\n    return [torch.randn(8, 8, dtype=torch.cfloat)]\n\ndef square(x):\n    return x @ x\n"
+    )
+    assert ask_base(tmp_path, "square", file).dtype == "float64"
+
+
+def test_inputs_from_a_generator_that_nobody_seeds_are_told_so(tmp_path: Path) -> None:
+    (file := tmp_path / "unseeded.py").write_text(
+        "import torch\nown = torch.Generator()\ndef get_inputs():\n    return [torch.randn(8, generator=own)]\ndef base(x):\n    return x\n"
+    )
+    with pytest.raises(UserError, match="its inputs differ from one call to the next with the same seed"):
+        ask_base(tmp_path, "base", file)
+
+
+def test_a_side_that_is_loaded_moves_no_generator_as_a_program_that_draws_would(tmp_path: Path) -> None:
+    ask_base(tmp_path)
+    (file := tmp_path / "again.py").write_text(MODULES.read_text())
+    before = torch.get_rng_state()
+    load_callable(Side(source=str(file), name="Renamed"), tmp_path / "start.pt")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_weights_that_fit_nowhere_are_said_to_differ(tmp_path: Path) -> None:
     ask_base(tmp_path)
     assert ask_candidate(tmp_path, "Fused").doubt == (
@@ -155,7 +192,7 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
 
 
-def test_a_revision_has_a_worktree_while_it_is_needed(tmp_path: Path) -> None:
+def test_a_revision_has_a_worktree_while_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / "lib").mkdir()
     file = tmp_path / "lib" / "m.py"
@@ -167,6 +204,10 @@ def test_a_revision_has_a_worktree_while_it_is_needed(tmp_path: Path) -> None:
     with check_out(side, tmp_path / "there") as found:
         assert Path(found.source).read_text() == "def f(): return 1\n" and str(tmp_path / "there") in found.roots
     assert not (tmp_path / "there").exists()
+    # a module that lies here, which the path of a command lacks
+    monkeypatch.chdir(tmp_path)
+    with check_out(parse_side("lib.m:f@HEAD~1"), tmp_path / "there") as found:
+        assert found.source == "lib.m" and str(tmp_path / "there") in found.roots
     listed = subprocess.run(
         ["git", "-C", str(tmp_path), "worktree", "list"], capture_output=True, text=True, check=True
     )

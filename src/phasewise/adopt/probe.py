@@ -30,7 +30,7 @@ def probe_module(side_text: str) -> dict[str, Any]:
     side = read_side(side_text)
     side = msgspec.structs.replace(side, name=find_name(side, BASE_NAMES))
     module = build(side)
-    own = load_module(side.source, side.roots)
+    own = load_module(side)
     maker = next((name for name in MAKERS if callable(getattr(own, name, None))), "")
     guessed: dict[str, str] = {}
     if maker:
@@ -164,7 +164,7 @@ def main() -> None:
     """`python -m phasewise.adopt.probe SIDE`: call the module again and again, to be looked at."""
     side = read_side(sys.argv[1])
     module = build(side)
-    own = load_module(side.source, side.roots)
+    own = load_module(side)
     maker = next((name for name in MAKERS if callable(getattr(own, name, None))), "")
     named = name_arguments(module, call_maker(getattr(own, maker))) if maker else guess_arguments(module)[1]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -221,9 +221,9 @@ def _surround(order: Order) -> tuple[int, ...]:
     os.environ.update(order.surroundings["environment"])
     os.sched_setaffinity(0, order.surroundings["cores"])
     os.chdir(order.surroundings["folder"])
-    # `python -m` puts its folder first
+    # `python -m` puts its folder first: this one's own in the place of the server's
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:1] = [str(Path.cwd()), *(entry for entry in given if entry and entry not in sys.path)]
+    sys.path[:1] = [str(Path.cwd()), *(entry for entry in given if entry and entry not in sys.path[1:])]
     # random numbers of its own; Python's generator reseeds itself after a fork
     torch, numpy = sys.modules["torch"], sys.modules["numpy"]
     torch.seed()

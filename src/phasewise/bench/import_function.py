@@ -47,11 +47,22 @@ def _load_module(source: str, function: str) -> ModuleType:
 def _load_file(path: Path, function: str) -> ModuleType:
     if not path.is_file():
         raise UserError(f"{function!r}: there is no file {path}; correct the path")
+    name, top = _name_in_package(path.resolve())
     # siblings of the file import, as they do when it is run
     sys.path.insert(0, str(path.resolve().parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # and relative ones, as they do in its package; last, since folders beside a package may be named as what is installed
+    sys.path.append(str(top))
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
+    sys.modules.setdefault(name, module)
     spec.loader.exec_module(module)
     return module
+
+
+def _name_in_package(path: Path) -> tuple[str, Path]:
+    """The name by which packages import the file, and the folder that the first of them lies in."""
+    names, top = [path.stem], path.parent
+    while (top / "__init__.py").is_file():
+        names, top = [top.name, *names], top.parent
+    return ".".join(names), top

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,18 +87,29 @@ def make_reference(call: Callable[..., Any], device: torch.device, dtype: torch.
 def place(
     batch: Mapping[str, torch.Tensor], device: torch.device, dtype: torch.dtype | None
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Copies of the arguments on the device, real ones in `dtype`."""
-    tensors = {
-        name: x.to(device, dtype if dtype is not None and x.is_floating_point() else x.dtype, copy=True)
-        for name, x in batch.items()
-        if name != PLAIN
-    }
+    """Copies of the arguments on the device, real and complex ones in `dtype`."""
+    tensors = {name: cast(x, device, dtype, copy=True) for name, x in batch.items() if name != PLAIN}
     return unpack_arguments(tensors, batch[PLAIN])
 
 
 def move(call: Callable[..., Any], device: torch.device, dtype: torch.dtype | None) -> Callable[..., Any]:
-    """A module on the device, its real numbers in `dtype`; a function as it is."""
-    return call.to(device, dtype) if isinstance(call, torch.nn.Module) else call
+    """A module on the device, its real and complex numbers in `dtype`; a function as it is."""
+    if not isinstance(call, torch.nn.Module):
+        return call
+    if dtype is None or not any(x.is_complex() for x in (*call.parameters(), *call.buffers())):
+        return call.to(device, dtype)
+    # `to` with a real dtype drops imaginary parts
+    return call.to(device)._apply(partial(cast, device=device, dtype=dtype))
+
+
+def cast(x: torch.Tensor, device: torch.device, dtype: torch.dtype | None, *, copy: bool = False) -> torch.Tensor:
+    """On the device, real numbers in `dtype` and complex ones of such parts; in its own where `dtype` is None."""
+    wanted = x.dtype
+    if dtype is not None and x.is_complex():
+        wanted = dtype.to_complex()
+    elif dtype is not None and x.is_floating_point():
+        wanted = dtype
+    return x.to(device, wanted, copy=copy)
 
 
 @contextlib.contextmanager

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
+import os
+import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy
 import torch
 
 from phasewise.bench.import_function import import_source
@@ -28,21 +32,46 @@ MAKERS = ("make_inputs", "get_inputs", "setup")
 BUILD_MAKER = "get_init_inputs"
 # and how far a result may lie from the reference, where the tier is not meant
 TOLERANCE_MAKER = "get_tolerance"
-# of weights that are drawn
+# of weights and constants that are drawn
 SEED = 0
+# that numpy's shared generator takes
+NUMPY_SEEDS = 2**32
 
 Overrides = Mapping[str, Scalar]
 
 
-@functools.cache
-def load_module(source: str, roots: tuple[str, ...]) -> ModuleType:
-    """The module of a side, once a process.
+def load_module(side: Side) -> ModuleType:
+    """The module of a side, once a process, with random numbers that are the same in each.
 
     :raises UserError: there is none
     """
+    return _load_module(side.source, side.roots, side.folder)
+
+
+@functools.cache
+def _load_module(source: str, roots: tuple[str, ...], folder: str) -> ModuleType:
     for root in reversed(roots):
         sys.path.insert(0, root)
-    return import_source(source, source)
+    # one that is enclosed may not see it
+    if folder and Path(folder).is_dir():
+        os.chdir(folder)
+    with seeded():
+        return import_source(source, source)
+
+
+@contextlib.contextmanager
+def seeded() -> Iterator[None]:
+    """What is drawn inside is the same in each process. Torch's generator is as it was afterwards: nobody takes it for a program that draws by itself."""
+    with torch.random.fork_rng(devices=()):
+        seed_all(SEED)
+        yield
+
+
+def seed_all(seed: int) -> None:
+    """What torch, numpy and Python draw from next."""
+    torch.manual_seed(seed)
+    numpy.random.seed(seed % NUMPY_SEEDS)
+    random.seed(seed)
 
 
 def find_name(side: Side, names: Sequence[str]) -> str:
@@ -50,7 +79,7 @@ def find_name(side: Side, names: Sequence[str]) -> str:
 
     :raises UserError: the module has none of them
     """
-    module = load_module(side.source, side.roots)
+    module = load_module(side)
     wanted = (side.name,) if side.name else tuple(names)
     found = next((name for name in wanted if callable(_find(module, name))), "")
     if not found:
@@ -63,7 +92,7 @@ def find_name(side: Side, names: Sequence[str]) -> str:
 
 def find_object(side: Side) -> Any:
     """The function or class of a side whose name was found."""
-    return _find(load_module(side.source, side.roots), side.name)
+    return _find(load_module(side), side.name)
 
 
 def load_callable(side: Side, start: Path | None, *, evaluates: bool = False) -> tuple[Callable[..., Any], str]:
@@ -91,8 +120,8 @@ def build_module(found: Any, init: Tensors | None) -> torch.nn.Module:
         module = copy.deepcopy(found)
     else:
         positional, named = unpack_arguments(init, init[PLAIN]) if init else ([], {})
-        torch.manual_seed(SEED)
-        module = found(*positional, **named)
+        with seeded():
+            module = found(*positional, **named)
     return module.requires_grad_(False)
 
 
@@ -101,7 +130,7 @@ def make_batch(side: Side, overrides: Overrides, seed: int) -> Tensors:
 
     :raises UserError: it does not say, or gives something else than tensors and plain values
     """
-    maker = next((name for name in MAKERS if callable(_find(load_module(side.source, side.roots), name))), "")
+    maker = next((name for name in MAKERS if callable(_find(load_module(side), name))), "")
     if not maker:
         raise UserError(
             f"{side.source}: it has no inputs; define make_inputs(seed), get_inputs() or setup(), which gives the arguments of a call as a "
@@ -112,7 +141,7 @@ def make_batch(side: Side, overrides: Overrides, seed: int) -> Tensors:
 
 def make_init(side: Side, overrides: Overrides) -> Tensors:
     """What the side's module has its classes built with; no arguments where it does not say."""
-    if not callable(_find(load_module(side.source, side.roots), BUILD_MAKER)):
+    if not callable(_find(load_module(side), BUILD_MAKER)):
         return pack_arguments([])
     return pack_arguments(_call_maker(side, BUILD_MAKER, overrides, SEED))
 
@@ -122,7 +151,7 @@ def read_tolerance(side: Side) -> Tolerance | None:
 
     :raises UserError: it says so in another form, or allows more than any may
     """
-    maker = _find(load_module(side.source, side.roots), TOLERANCE_MAKER)
+    maker = _find(load_module(side), TOLERANCE_MAKER)
     if not callable(maker):
         return None
     found, place = maker(), f"{Path(side.source).name}: {TOLERANCE_MAKER}()"
@@ -133,7 +162,7 @@ def read_tolerance(side: Side) -> Tolerance | None:
 
 def _call_maker(side: Side, name: str, overrides: Overrides, seed: int) -> Any:
     """Overrides go to the parameters of these names, and else to the constants of the module."""
-    module = load_module(side.source, side.roots)
+    module = load_module(side)
     maker = _find(module, name)
     parameters = inspect.signature(maker).parameters
     given = {key: value for key, value in overrides.items() if key in parameters}
@@ -142,13 +171,13 @@ def _call_maker(side: Side, name: str, overrides: Overrides, seed: int) -> Any:
             setattr(module, key, value)
     if "seed" in parameters:
         given["seed"] = seed
-    torch.manual_seed(seed)
+    seed_all(seed)
     return maker(**given)
 
 
 def check_overrides(side: Side, overrides: Overrides) -> None:
     """Raise UserError for a name that is neither a parameter of a function that makes inputs nor a constant of the module."""
-    module = load_module(side.source, side.roots)
+    module = load_module(side)
     makers = [found for name in (*MAKERS, BUILD_MAKER) if callable(found := _find(module, name))]
     known = {name for maker in makers for name in inspect.signature(maker).parameters} - {"seed"}
     known |= {

@@ -120,5 +120,6 @@ def plan_side(role: str, side: Side, setting: Setting, allowance: Allowance, eff
 
 
 def name_paths() -> dict[str, str]:
-    """An environment in which a process imports what this one can."""
-    return {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
+    """An environment in which a process imports what this one can, and last what lies here: a command's own path lacks that."""
+    here = str(Path.cwd())
+    return {"PYTHONPATH": os.pathsep.join(dict.fromkeys((*(entry or here for entry in sys.path), here)))}

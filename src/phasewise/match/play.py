@@ -14,7 +14,7 @@ import msgspec
 
 from phasewise.environment import name_device, name_gpus
 from phasewise.judge.case import Judge, JudgeFailed
-from phasewise.match.advice import find_next_step
+from phasewise.match.advice import explain_unfit, find_next_step
 from phasewise.match.ask import CandidateProcess, ask_base, find_best
 from phasewise.match.known import Base
 from phasewise.match.plan import (
@@ -244,10 +244,7 @@ def judge_base(plan: VariantPlan, table: Table, *, is_declared: bool) -> tuple[V
             own = validate_case(plan, CASE, table.root, enclosure=table.enclosures.get(BASE))
     lacks_memory = own.failure is not None and own.failure.reason is Reason.OUT_OF_MEMORY
     if own.outcome is not Outcome.PASS and not lacks_memory:
-        # what guards found may be why the results are off, and they say what to do
-        told = [f"{guard.guard}: {guard.message}" for guard in own.guards if guard.outcome is Outcome.FAIL]
-        why = "; ".join(told) or f"{own.message}; choose another tier or other inputs"
-        raise UserError(f"judge: the base can't be judged by itself ({why})")
+        raise UserError(f"judge: the base can't be judged by itself ({explain_unfit(own)})")
     return plan, own, widened
 
 

@@ -50,6 +50,11 @@ def probe_base(payload: dict[str, Any]) -> dict[str, Any]:
     own = read_tolerance(side)
     init = make_init(side, asked.overrides)
     batch = make_batch(side, asked.overrides, 0)
+    if not all_same_bits(batch, make_batch(side, asked.overrides, 0)):
+        raise UserError(
+            "its inputs differ from one call to the next with the same seed; draw them with torch, numpy.random or random, which are seeded "
+            "before each call, or from a generator that make_inputs(seed) seeds"
+        )
     found = find_object(side)
     weights = build_module(found, init).state_dict() if is_module(found) else {}
     keep_start(Path(asked.start), init, weights)

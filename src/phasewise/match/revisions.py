@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import msgspec
@@ -58,7 +59,7 @@ def _find_place(side: Side) -> Path:
     if side.source.endswith(".py"):
         return Path(side.source)
     name = side.source.partition(".")[0]
-    spec = importlib.util.find_spec(name)
+    spec = importlib.util.find_spec(name) or PathFinder.find_spec(name, [str(Path.cwd())])
     if spec is None or not (spec.submodule_search_locations or spec.origin):
         raise UserError(
             f"judge: module {name!r} does not exist here, so that its repository is not known; name the file"

@@ -28,6 +28,8 @@ class Side(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     revision: str = ""
     # folders that imports look in first
     roots: tuple[str, ...] = ()
+    # where relative paths that it opens start; "" is where the process happens to be
+    folder: str = ""
 
     @property
     def target(self) -> str:
@@ -46,6 +48,7 @@ def parse_side(text: str) -> Side:
     source = found["source"]
     return Side(
         source=str(Path(source).resolve()) if source.endswith(".py") else source, name=found["name"] or "", revision=found["revision"] or "",
+        folder=str(Path.cwd()),
     )  # fmt: skip
 
 

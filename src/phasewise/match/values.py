@@ -76,9 +76,8 @@ def _outline(value: Any, path: str, tensors: Tensors) -> Any:
         return {TUPLE: items} if isinstance(value, tuple) else items
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise UserError(
-        f"input {path!r}: {type(value).__name__} is given; tensors and plain values are allowed, make it in the __init__ of a class of yours"
-    )
+    cure = "give it as a tensor" if hasattr(value, "__array__") else "make it in the __init__ of a class of yours"
+    raise UserError(f"input {path!r}: {type(value).__name__} is given; tensors and plain values are allowed, {cure}")
 
 
 def _fill(outline: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
