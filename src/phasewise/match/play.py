@@ -258,12 +258,8 @@ def time_sides(
     judge = Judge(plans[CANDIDATE], CASE, table.root, dict.fromkeys(ARMS, 1))
     entrants = {
         arm: Entrant(
-            arm=arm,
-            variant=role,
-            device=table.device,
-            launches=(_launch(judge, arm, plans[role], table),),
-            shares_hooks=True,
-        )
+            arm=arm, variant=role, device=table.device, launches=(_launch(judge, arm, plans[role], table),), shares_hooks=True
+        )  # fmt: skip
         for arm, role in ARMS.items()
     }
     processes = Processes(entrants)
