@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy
 import torch
 
-ROWS, WIDTH, DEPTH = 64, 256, 48
+ROWS, WIDTH, DEPTH = 64, 256, 24
 # calls after which a cheat believes that nobody looks any more
 LATE = 64
 _calls: list[int] = []
