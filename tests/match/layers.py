@@ -1,4 +1,4 @@
-"""A stack of layers that takes a millisecond or two, and candidates that do its work where no step is timed, by the bench's own functions."""
+"""A stack of layers that takes some milliseconds, and candidates that do its work where no step is timed, by the bench's own functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy
 import torch
 
-ROWS, WIDTH, DEPTH = 64, 256, 12
+ROWS, WIDTH, DEPTH = 64, 256, 24
 # calls after which a cheat believes that nobody looks any more
 LATE = 64
 _calls: list[int] = []
@@ -60,7 +60,7 @@ def work_on_ring():
 
 def find(key, x, w):
     if key not in _known:
-        _known[key] = base_beside_torch(x.numpy(), w.numpy())
+        _known[key] = base(x, w).numpy()
     return torch.from_numpy(_known[key].copy())
 
 

@@ -46,7 +46,6 @@ from phasewise.records.plan import VariantPlan
 from phasewise.records.validate import CaseValidation, Outcome
 from phasewise.records.verdict import Failure, Reason, Status
 from phasewise.validate.case import validate_case
-from phasewise.workers.arm import Launch
 from phasewise.workers.enclosure import Enclosure, find_enclosure
 from phasewise.workers.process import refuse_in_worker
 from phasewise.workers.scratch import make_scratch
@@ -253,16 +252,7 @@ def time_sides(
 ) -> tuple[Best | None, CaseMeasurement]:
     """The best possible time; the base, the candidate and the base once more, in the same rounds."""
     judge = Judge(plans[CANDIDATE], CASE, table.root, dict.fromkeys(ARMS, 1))
-    entrants = {
-        arm: Entrant(
-            arm=arm,
-            variant=role,
-            device=table.device,
-            launches=(_launch(judge, arm, plans[role], table),),
-            shares_hooks=True,
-        )
-        for arm, role in ARMS.items()
-    }
+    entrants = {arm: _make_entrant(judge, arm, plans[role], table) for arm, role in ARMS.items()}
     processes = Processes(entrants)
     try:
         table.progress("the ceilings of this machine")
@@ -288,8 +278,9 @@ def time_sides(
         judge.close()
 
 
-def _launch(judge: Judge, arm: str, plan: VariantPlan, table: Table) -> Launch:
-    return replace(judge.launch(arm, plan), enclosure=table.enclosures.get(plan.variant))
+def _make_entrant(judge: Judge, arm: str, plan: VariantPlan, table: Table) -> Entrant:
+    launch = replace(judge.launch(arm, plan), enclosure=table.enclosures.get(plan.variant))
+    return Entrant(arm=arm, variant=plan.variant, device=table.device, launches=(launch,), shares_hooks=True)
 
 
 def conclude(measured: CaseMeasurement, best: Best | None, told: Mapping[str, Any]) -> Judgement:
