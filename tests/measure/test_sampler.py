@@ -357,6 +357,17 @@ def test_arms_that_do_not_fit_together_run_in_processes_one_after_the_other() ->
     assert not clock.alive
 
 
+def test_an_arm_that_runs_out_of_memory_on_a_cpu_is_not_timed_alone_where_nobody_could_clock_it_on_new_contents() -> (
+    None
+):
+    clock, on_cpu = Clock(), {"device": "cpu"}
+    arms = (entrant(clock, "parent", entry=on_cpu), entrant(clock, "variant", entry=on_cpu, most_built=1))
+    case = run(clock, *arms)
+    failure = arms_of(case)["variant"].failure
+    assert failure is not None and failure.reason is Reason.OUT_OF_MEMORY
+    assert estimate_speedup(case, BUDGET) is None and not clock.alive
+
+
 def test_an_arm_that_does_not_fit_alone_is_out_of_memory() -> None:
     clock = Clock()
     case = run(clock, entrant(clock, "parent", most_built=0), entrant(clock, "variant"))

@@ -161,8 +161,13 @@ def begin_sampling(
 
 
 def take_failure(sampling: Sampling, arm: str, failure: Failure, *, with_others: bool) -> None:
-    """Take `arm` out; raises DoNotFit where it ran out of memory beside others, and may not do so alone."""
-    if failure.reason is Reason.OUT_OF_MEMORY and with_others and sampling.arms_fit:
+    """Take `arm` out; raises DoNotFit where it ran out of memory beside others, and may not do so alone.
+
+    On a CPU it fails: arms that are timed one after the other can't be clocked on the same new contents, which is what tells there
+    of a program that remembers.
+    """
+    has_own_memory = sampling.logs[arm].entrant.device != "cpu"
+    if failure.reason is Reason.OUT_OF_MEMORY and with_others and sampling.arms_fit and has_own_memory:
         sampling.processes.leave(sampling.logs)
         raise DoNotFit
     sampling.fail(arm, failure)
