@@ -19,7 +19,7 @@ from phasewise.model.needs import RECORDED
 from phasewise.records.errors import UserError
 from phasewise.records.machine import Machine, Tool
 
-# GPUs of one model that the jobs of a run share, one for each rank; set by `phasewise run --gpus`
+# GPUs of one model that the jobs of a run share, one for each rank; `phasewise run --gpus` sets it where the caller did not
 POOL = "PHASEWISE_GPUS"
 # GPUs that CUDA lets a process see
 VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -317,7 +317,8 @@ def test_what_takes_no_times_spreads_over_all_but_the_first_gpu(tmp_path, monkey
     assert [count_shared(gpus) for gpus in (1, 2, 3, 4, 8)] == [1, 1, 2, 3, 7]
 
 
-def test_a_run_of_several_gpus_has_as_many_jobs_at_a_time(monkeypatch):
+@pytest.mark.parametrize("told", ["option", "variable"])
+def test_a_run_of_several_gpus_has_as_many_jobs_at_a_time(monkeypatch, told):
     started = {}
 
     def run(command, environment, **kept):
@@ -325,15 +326,25 @@ def test_a_run_of_several_gpus_has_as_many_jobs_at_a_time(monkeypatch):
         os.close(kept["kept"][0])
         return 0
 
+    def plan():
+        # it is named by one of them, as its jobs name it
+        started["planned"] = {name: os.environ.get(name) for name in ("PHASEWISE_GPUS", "CUDA_VISIBLE_DEVICES")}
+        return []
+
     monkeypatch.setattr("phasewise.cli.follow.run_in_group", run)
     monkeypatch.setattr("phasewise.cli.keep.name_gpus", lambda entries: dict.fromkeys(entries, "GPU-x"))
-    done = CliRunner().invoke(commands, ["run", "--gpus", "2,3", "--prioritize", "index", "--", "all"])
+    monkeypatch.setattr("phasewise.cli.keep.plan_here", plan)
+    chosen = ["--gpus", "2,3"] if told == "option" else []
+    if told == "variable":
+        monkeypatch.setenv("PHASEWISE_GPUS", "2,3")
+    done = CliRunner().invoke(commands, ["run", *chosen, "--prioritize", "index", "--", "all"])
     assert done.exit_code == 0, done.output
     _, _, snakemake, *words = started["command"]
     understood = get_argument_parser().parse_args(words)
     assert (snakemake, understood.prioritize, understood.targets) == ("snakemake", {"index"}, ["all"])
     assert [resource.value for resource in understood.resources.values()] == [2]
     assert started["env"]["CUDA_VISIBLE_DEVICES"] == "2" and started["env"]["PHASEWISE_GPUS"] == "2,3"
+    assert started["planned"] == {"PHASEWISE_GPUS": "2,3", "CUDA_VISIBLE_DEVICES": "2"}
 
 
 @pytest.mark.parametrize(("set_to", "threads"), [(None, "1"), ("4", "4")])

@@ -13,7 +13,7 @@ from phasewise.cli.follow import LOG, follow
 from phasewise.cli.project import find_snakefile, load_configuration, open_run, project_layout
 from phasewise.cli.results import describe_results
 from phasewise.cli.say import say
-from phasewise.environment import POOL, name_gpus
+from phasewise.environment import POOL, VISIBLE, name_gpus
 from phasewise.jobs import Stage
 from phasewise.model.layout import Layout
 from phasewise.records.errors import PlanError, UserError
@@ -45,7 +45,10 @@ class ThroughCommand(click.Command):
 @click.command(cls=ThroughCommand, context_settings={"ignore_unknown_options": True})
 @click.option("--budget", help="Start no job that would not fit: 90s, 8m, 1.5h.")
 @click.option(
-    "--gpus", help="GPUs of one model, such as 0,1: as many jobs at a time, each on one, or on as many as it has ranks."
+    "--gpus",
+    envvar=POOL,
+    show_envvar=True,
+    help="GPUs of one model, such as 0,1: as many jobs at a time, each on one, or on as many as it has ranks.",
 )
 @click.option(
     "--expect",
@@ -59,17 +62,17 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
     A line a job, then what the phases came to. Snakemake's own lines go to logs/run.log, and are shown where it ran no job.
     """
     # as `make report` has it: threads that wait for each other spin, and are what differs most between two machines
-    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     extra: list[str] = []
     if gpus is not None:
         pool = parse_gpus(gpus)
         if not name_gpus(pool):
             raise UserError(f"--gpus {gpus}: no NVIDIA GPU is found here; leave the option out")
-        # a job that has not taken its own yet sees one of them
-        environment |= {POOL: ",".join(pool), "CUDA_VISIBLE_DEVICES": pool[0]}
+        # what is planned here and a job that has not taken its own yet see one of them
+        os.environ.update({POOL: ",".join(pool), VISIBLE: pool[0]})
         extra += ["--resources", f"turn={len(pool)}"]
     if budget is not None:
-        environment[DEADLINE] = str(time.time() + parse_duration(budget))
+        os.environ[DEADLINE] = str(time.time() + parse_duration(budget))
         extra += ["--keep-going"]
     made = plan_here()
     if expect is not None and not makes_run(expect, sorted({name for _, name in made})):
@@ -78,7 +81,7 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
     snakefile = find_snakefile(layout.root)
     # --resources takes all words up to the next option, so targets must not follow it
     words = [*extra, "--snakefile", str(snakefile), *arguments]
-    code, followed = follow(words, environment, layout)
+    code, followed = follow(words, os.environ, layout)
     if not (followed.ended or followed.failed) and (code or arguments):
         # what was asked of Snakemake itself, or why it did not start
         say((layout.root / LOG).read_text(errors="replace"))
