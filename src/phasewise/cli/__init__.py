@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ from phasewise.cli.status import status
 from phasewise.records.errors import UserError
 from phasewise.records.exit_code import ExitCode
 from phasewise.stages import STAGES
+
+# as a shell has it of a command that SIGINT ended
+INTERRUPTED = 128 + signal.SIGINT
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -72,6 +76,12 @@ def keep_docstrings() -> NoReturn:
     os.execve(sys.executable, [sys.executable, "-m", "phasewise", *sys.argv[1:]], environment)
 
 
+def leave_at_once() -> NoReturn:
+    """End this process without waiting for threads of a stage, which still wait for theirs; those end with this one."""
+    sys.stdout.flush()
+    os._exit(INTERRUPTED)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: errors that a user can cure are one sentence, exit code 2, without a traceback; a fault of ours is 70, with one."""
     keep_bytecode()
@@ -88,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(int(ExitCode.USAGE))
     except (click.Abort, KeyboardInterrupt):
         say("phasewise: interrupted", err=True)
-        sys.exit(130)
+        leave_at_once()
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             what = error.filename or "standard output or a file"

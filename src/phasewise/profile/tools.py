@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phasewise.records.profile import Capture
+from phasewise.workers.group_end import end_group_with_us
 
 # the NVTX range that `replay` puts around each step
 RANGE = "step"
@@ -56,12 +57,13 @@ def run_tool(
         )  # fmt: skip
     except OSError as error:
         return Finished(None, f"{Path(command[0]).name} cannot be started ({error.strerror})")
-    try:
-        output, _ = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        return Finished(None, f"{output}\n{Path(command[0]).name} did not end within {timeout_s:.0f} s")
+    with end_group_with_us(process.pid):
+        try:
+            output, _ = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            return Finished(None, f"{output}\n{Path(command[0]).name} did not end within {timeout_s:.0f} s")
     return Finished(process.returncode, output)
 
 

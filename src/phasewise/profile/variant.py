@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from phasewise.store import digest, write
 from phasewise.workers.isolated import run_isolated
 from phasewise.workers.lock import lock_captures
 from phasewise.workers.scratch import make_scratch
-from phasewise.workers.side_by_side import was_too_tight
+from phasewise.workers.side_by_side import run_side_by_side, was_too_tight
 
 # of one case in its process: waiting for the device, building, compiling, warming up, tracing
 TIMEOUT_S = 900.0
@@ -73,8 +72,8 @@ def profile_variant(
 
     wanted = plan.cases if plan.profilers else ()
     at_once = 1 if plan.device == "cpu" else max(LEAST_CASES, count_cores() // VARIANTS_AT_ONCE)
-    with share(), ThreadPoolExecutor(at_once) as pool:
-        cases = tuple(pool.map(profile, wanted))
+    with share():
+        cases = run_side_by_side(profile, wanted, at_once)
     if at_once > 1 and any(map(was_too_tight, wanted, (found.failure for found in cases))):
         with lock_alone():
             cases = tuple(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from phasewise.store import digest
 from phasewise.validate.case import validate_case
 from phasewise.validate.outcomes import conclude, is_sound, skipped_case
 from phasewise.validate.sanitizer import run_sanitizer
-from phasewise.workers.side_by_side import count_at_once, was_too_tight
+from phasewise.workers.side_by_side import count_at_once, run_side_by_side, was_too_tight
 
 # keeps jobs off the GPU: measurements if `shared`, else all
 Lock = Callable[..., AbstractContextManager[None]]
@@ -58,8 +57,7 @@ def validate_variant(
         return one(_scale_down(plan, planned), planned.case, root, baseline, ancestor)
 
     with lock(shared=True):
-        with ThreadPoolExecutor(count_at_once(plan)) as pool:
-            cases = tuple(pool.map(judge, plan.cases))
+        cases = run_side_by_side(judge, plan.cases, count_at_once(plan))
         cases = _sanitize(plan, root, cases)
     if plan.device != "cpu" and any(map(was_too_tight, plan.cases, (found.failure for found in cases))):
         with lock(shared=False):
