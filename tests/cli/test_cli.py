@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event, Thread
 from types import SimpleNamespace
 
 import pytest
@@ -315,6 +316,49 @@ def test_what_takes_no_times_spreads_over_all_but_the_first_gpu(tmp_path, monkey
             fcntl.flock(file, fcntl.LOCK_EX)
         assert see(shared=True) == "0"
     assert [count_shared(gpus) for gpus in (1, 2, 3, 4, 8)] == [1, 1, 2, 3, 7]
+
+
+def test_profiles_keep_off_gpus_that_gates_are_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHASEWISE_LOCK_DIR", str(tmp_path))
+    monkeypatch.setenv("PHASEWISE_GPUS", "0,1,2")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr("phasewise.workers.lock.POLL_S", 0.01)
+    monkeypatch.setattr(
+        "phasewise.workers.lock.name_gpus",
+        lambda entries=None: {
+            entry: f"GPU-{entry}" for entry in entries or os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+        },
+    )
+    with lock_machine("h200", shared=True):
+        gates_on = os.environ["CUDA_VISIBLE_DEVICES"]
+        # side by side, also while one of them captures
+        for _ in range(10):
+            with share_machine("h200"), lock_captures("h200"):
+                assert os.environ["CUDA_VISIBLE_DEVICES"] != gates_on
+                with share_machine("h200"):
+                    assert os.environ["CUDA_VISIBLE_DEVICES"] != gates_on
+        # what is timed does not drive them to the gates
+        with lock_machine("h200"):
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
+            with share_machine("h200"), lock_captures("h200"):
+                assert os.environ["CUDA_VISIBLE_DEVICES"] == {"1": "2", "2": "1"}[gates_on]
+    monkeypatch.setenv("PHASEWISE_GPUS", "0,1")
+    waited, is_free = [], Event()
+
+    def profile():
+        with share_machine("h200"):
+            waited.append(is_free.is_set())
+
+    with lock_machine("h200"):
+        waiting = Thread(target=profile)
+        with lock_machine("h200", shared=True):
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+            waiting.start()
+            waiting.join(0.2)
+            assert waiting.is_alive()
+            is_free.set()
+        waiting.join(10)
+    assert waited == [True]
 
 
 @pytest.mark.parametrize("told", ["option", "variable"])

@@ -60,13 +60,13 @@ HAS_GPU = any(run.run_plan.device != "cpu" for run in GRAPH.planned)
 # what a cluster has to give each job that runs the workload; nothing is held back by it on one machine
 GPU_EACH = 1 if HAS_GPU else 0
 GATE_CORES = min(2, CORES) if HAS_GPU else max(1, CORES // 2)
-# of several GPUs all but one are for gates and profiles: most of what is timed waits for these, and a baseline takes minutes
+# of several GPUs all but one are for gates: most of what is timed waits for these, and a baseline takes minutes
 SHARED = count_shared(TURNS)
 GATES = max(1, (CORES * SHARED if TURNS > 1 else workflow.cores) // GATE_CORES)
 workflow.global_resources.setdefault("gate", GATES)
-# on a GPU: much of a profile is imports and reading, so they run side by side, and one at a time captures
+# on a GPU: much of a profile is imports and reading, so they run side by side, and one at a time captures on each
 PROFILES = 3 if HAS_GPU else 1
-workflow.global_resources.setdefault("profile", PROFILES * SHARED)
+workflow.global_resources.setdefault("profile", PROFILES)
 # above all that is timed
 GATES_FIRST = sum(len(run.variants) for run in GRAPH.planned)
 # above gates, too: a second of one core, and the next of a chain waits for it

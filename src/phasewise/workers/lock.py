@@ -31,7 +31,7 @@ def parse_gpus(text: str) -> tuple[str, ...]:
 
 
 def count_shared(gpus: int) -> int:
-    """Of so many GPUs, those that jobs which take no times keep to: all but one, since what is timed waits for them, and has all at last."""
+    """Of so many GPUs, those that gates keep to: all but one, since what is timed waits for them, and has all at last."""
     return max(1, gpus - 1)
 
 
@@ -55,9 +55,10 @@ def lock_machine(device: str, *, shared: bool = False, ranks: int = 1) -> Iterat
 def share_machine(device: str) -> Iterator[None]:
     """Keep measurements off the GPU that this job sees; while the job uses it, it takes `lock_captures` as well.
 
-    Profiles do: much of one is imports and reading, which need no GPU. A CPU is locked as a whole.
+    Profiles do: much of one is imports and reading, which need no GPU. Of several GPUs it takes one that no gate is on, or its
+    captures would wait for the last of all gates. A CPU is locked as a whole.
     """
-    with _lock_gpus(device, shared=device != "cpu", ranks=1):
+    with _lock_gpus(device, shared=device != "cpu", ranks=1, captures=True):
         yield
 
 
@@ -82,7 +83,7 @@ def _name_capture_lock(device: str) -> str:
 
 
 @contextlib.contextmanager
-def _lock_gpus(device: str, *, shared: bool, ranks: int) -> Iterator[None]:
+def _lock_gpus(device: str, *, shared: bool, ranks: int, captures: bool = False) -> Iterator[None]:
     """Lock the GPUs that the job sees."""
     pool = read_pool()
     names = {device: device}
@@ -91,7 +92,7 @@ def _lock_gpus(device: str, *, shared: bool, ranks: int) -> Iterator[None]:
             _wait_for(locked, names, 1, shared=shared)
         elif pool:
             names = name_gpus(pool)
-            seen = _wait_for(locked, names, ranks, shared=shared)
+            seen = _wait_for(locked, names, ranks, shared=shared, captures=captures and len(pool) > 1)
             locked.enter_context(_keeping_to(seen, pool))
         else:
             for gpu, name in (name_gpus() or names).items():
@@ -120,15 +121,18 @@ def _keeping_to(gpus: Sequence[str], pool: Sequence[str]) -> Iterator[None]:
             os.environ[VISIBLE] = seen
 
 
-def _wait_for(locked: contextlib.ExitStack, names: Mapping[str, str], count: int, *, shared: bool) -> list[str]:
+def _wait_for(
+    locked: contextlib.ExitStack, names: Mapping[str, str], count: int, *, shared: bool, captures: bool = False
+) -> list[str]:
     """Lock the first `count` of `names` (GPU -> its name on the lock) that are free, until `locked` is closed.
 
     A job of several GPUs keeps each that it gets until it has all, or there would always be a smaller job before it. Only one
     does so at a time: two would wait for each other. Shared jobs try one of the last GPUs first, whichever, and leave the others to
-    jobs that take times.
+    jobs that take times. Those that capture try any, and take none that gates are on.
     """
     gpus = list(names)
-    files = {gpu: _open(locked, names[gpu]) for gpu in (_order_shared(gpus) if shared else gpus)}
+    order = random.sample(gpus, len(gpus)) if captures else _order_shared(gpus) if shared else gpus
+    files = {gpu: _open(locked, names[gpu]) for gpu in order}
     taken: list[str] = []
     reminder = time.monotonic()
     with contextlib.ExitStack() as alone:
@@ -136,7 +140,9 @@ def _wait_for(locked: contextlib.ExitStack, names: Mapping[str, str], count: int
             _wait_for(alone, {"several": "several"}, 1, shared=False)
         while True:
             for gpu, file in files.items():
-                if len(taken) < count and gpu not in taken and file.try_lock(shared=shared):
+                if len(taken) == count or gpu in taken or (captures and _has_gates(names[gpu])):
+                    continue
+                if file.try_lock(shared=shared):
                     taken.append(gpu)
             if len(taken) == count:
                 return sorted(taken, key=gpus.index)
@@ -150,6 +156,12 @@ def _order_shared(gpus: Sequence[str]) -> list[str]:
     """In which order shared jobs try these: no lock tells how many hold it, so they are spread by chance."""
     last = gpus[-count_shared(len(gpus)) :]
     return [*random.sample(last, len(last)), *reversed(gpus[: -len(last)])]
+
+
+def _has_gates(gpu: str) -> bool:
+    """Whether gates are on that GPU now: they share what a capture has alone."""
+    with contextlib.closing(LockFile(_lock_path(f"{gpu}.capture"))) as file:
+        return not file.try_lock() and file.try_lock(shared=True)
 
 
 def _lock_path(name: str) -> Path:
