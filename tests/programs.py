@@ -8,7 +8,7 @@ from typing import Any
 from phasewise.records.plan import Allowance, Budget, Kind, PlannedCase, VariantPlan
 
 SOURCE = """
-import os, signal, sys, time
+import gc, os, signal, sys, time, traceback
 from dataclasses import dataclass
 import torch
 from phasewise import Case, Phase, Program, Shape, Unsupported, Work, Workload
@@ -38,6 +38,11 @@ def build(switches, inputs, case, shape, device):
     if mode == "telling":
         with open("caches.txt", "a") as file:
             print(os.environ.get("TORCHINDUCTOR_CACHE_DIR", "shared"), file=file)
+    if mode == "litters":
+        def tell(phase, found):
+            with open("collected.txt", "a") as file:
+                print(*(frame.name for frame in traceback.extract_stack()), file=file)
+        gc.callbacks.append(tell)
     if mode == "greedy":
         weight = torch.zeros(1 << 28, device=device) + 1
     if mode == "group":
@@ -56,6 +61,10 @@ def build(switches, inputs, case, shape, device):
             os.abort()
         if mode == "hangs" and calls["step"] == 3:
             time.sleep(600)
+        if mode == "litters":
+            for _ in range(2000):
+                node = []
+                node.append(node)
         if mode == "drifts":
             weight.mul_(1.01)
         if mode == "group":

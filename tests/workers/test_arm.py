@@ -45,6 +45,19 @@ def test_a_worker_times_a_program_that_prints_and_keeps_its_outputs(tmp_path: Pa
     session.close()
 
 
+def test_what_the_steps_of_a_block_left_is_collected_after_its_answer(tmp_path: Path) -> None:
+    session = open_session(tmp_path, plan_program("litters"))
+    session.open()
+    session.settle(0)
+    told = tmp_path / "collected.txt"
+    before = len(told.read_text().splitlines())
+    session.block(5, settle=0)
+    session.close()
+    collected = [line.split() for line in told.read_text().splitlines()[before:]]
+    assert not any("run_block" in stack for stack in collected)
+    assert any("end_block" in stack for stack in collected)
+
+
 def deliver(session: ArmProcesses, results: int, steps: int) -> dict[str, torch.Tensor]:
     """What the last step of a block gave."""
     session.block(steps, settle=0)

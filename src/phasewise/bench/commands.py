@@ -22,7 +22,17 @@ from phasewise.bench.sensors import Gpu, open_gpu
 from phasewise.bench.stepper import Bench, make_flush
 from phasewise.bench.tampering import find_tampering
 from phasewise.bench.threads import share_cores
-from phasewise.bench.timing import freeze_heap, measure_energy, settle, time_block, time_placing, time_singles, wait_for
+from phasewise.bench.timing import (
+    Block,
+    collect_again,
+    freeze_heap,
+    measure_energy,
+    settle,
+    time_block,
+    time_placing,
+    time_singles,
+    wait_for,
+)
 from phasewise.model.sources import name_loaded
 from phasewise.records.machine import Sensors
 from phasewise.tensor_files import Slot, read_tensors, write_tensors
@@ -42,8 +52,8 @@ class WorkerState:
     files: tuple[int, ...] = ()
     # identifiers of those that ran before the build
     threads: frozenset[int] = frozenset()
-    # what the last step of the last block gave
-    last: Any = None
+    # the last block, until the next begins
+    block: Block | None = None
     # as the sensors stood before the last block
     before: Sensors | None = None
 
@@ -130,25 +140,30 @@ def open_bench(
 
 def settle_block(worker: WorkerState, steps: int) -> None:
     """Get ready for a block: `steps` untimed steps, then the initial state."""
-    worker.last = None
+    worker.block = None
     settle(worker.bench, steps)
     worker.before = None if worker.gpu is None else worker.gpu.read()
 
 
 def run_block(worker: WorkerState, first: int, steps: int) -> dict[str, Any]:
     """Time a block: between the question and the answer there are only the steps and the wait for them."""
-    block = time_block(worker.bench, first, steps, worker.ranks.barrier)
-    worker.last = block.last
-    return {"wall_s": block.wall_s, "device_s": block.device_s}
+    worker.block = time_block(worker.bench, first, steps, worker.ranks.barrier)
+    return {"wall_s": worker.block.wall_s}
 
 
-def read_sensors(worker: WorkerState) -> dict[str, Any]:
-    """Clock, power and temperature after the last block, and the reasons to throttle before or after it."""
+def end_block(worker: WorkerState) -> dict[str, Any]:
+    """What else there is of the last block: its time on the device, clock, power and temperature after it, and the reasons to throttle before or
+    after it.
+    """
+    assert worker.block is not None, "a block was timed"
+    collect_again()
+    device_s = worker.block.device_s
     if worker.gpu is None:
-        return {}
+        return {"device_s": device_s}
     before, after = worker.before, worker.gpu.read()
     bits = [one.throttle_bits for one in (before, after) if one is not None and one.throttle_bits is not None]
     return {
+        "device_s": device_s,
         "sm_clock_mhz": after.sm_clock_mhz,
         "power_w": after.power_w,
         "temperature_c": after.temperature_c,
@@ -162,7 +177,8 @@ def deliver(worker: WorkerState, outputs: bool = True, state: bool = False) -> d
     "problem" says why that can't be done: a result is no plain dense tensor, or handling it would run code of the program.
     """
     assert worker.bench.outputs is not None, "a case has outputs"
-    tensors = dict(worker.bench.outputs(worker.last)) if outputs else {}
+    last = None if worker.block is None else worker.block.last
+    tensors = dict(worker.bench.outputs(last)) if outputs else {}
     if state and worker.bench.state is not None:
         tensors |= {f"state/{name}": tensor for name, tensor in worker.bench.state().items()}
     tampering = find_tampering()
@@ -227,7 +243,7 @@ def vars_of(record: Any) -> dict[str, Any]:
 COMMANDS: dict[str, Callable[..., Any]] = {
     "settle": settle_block,
     "block": run_block,
-    "sensors": read_sensors,
+    "end": end_block,
     "deliver": deliver,
     "refresh": refresh,
     "apply": apply,

@@ -39,12 +39,19 @@ CLOCK = read_clock()
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Wall and device seconds of consecutive steps."""
+    """Consecutive steps that were timed."""
 
     wall_s: float
-    device_s: float | None
+    # before and after them, or before and after each; none on a CPU
+    events: tuple[tuple[torch.cuda.Event, torch.cuda.Event], ...]
     # what the last step gave
     last: Any
+
+    @property
+    def device_s(self) -> float | None:
+        """Seconds on the device."""
+        spans = [began.elapsed_time(ended) / 1000 for began, ended in self.events]
+        return sum(spans) if spans else None
 
 
 def wait_for(bench: Bench) -> None:
@@ -70,19 +77,25 @@ def settle(bench: Bench, steps: int) -> None:
 
 
 def time_block(bench: Bench, first: int, steps: int, barrier: Callable[[], None]) -> Block:
-    """`steps` steps from number `first`, host to host. Cold steps are timed one by one, the flush between them left out."""
+    """`steps` steps from number `first`, host to host. Cold steps are timed one by one, the flush between them left out.
+
+    Garbage is collected again once `collect_again` is called: what the steps left would hold up the answer.
+    """
     gc.disable()
-    try:
-        barrier()
-        if bench.flush is None:
-            return _time_steps(bench, first, steps)
-        parts = [_time_cold(bench, index) for index in range(first, first + steps)]
-        device = [part.device_s for part in parts if part.device_s is not None]
-        return Block(
-            wall_s=sum(part.wall_s for part in parts), device_s=sum(device) if device else None, last=parts[-1].last
-        )
-    finally:
-        gc.enable()
+    barrier()
+    if bench.flush is None:
+        return _time_steps(bench, first, steps)
+    parts = [_time_cold(bench, index) for index in range(first, first + steps)]
+    return Block(
+        wall_s=sum(part.wall_s for part in parts),
+        events=tuple(pair for part in parts for pair in part.events),
+        last=parts[-1].last,
+    )
+
+
+def collect_again() -> None:
+    """After a block."""
+    gc.enable()
 
 
 def time_singles(bench: Bench, count: int, barrier: Callable[[], None]) -> list[float]:
@@ -131,7 +144,7 @@ def _time_steps(bench: Bench, first: int, steps: int) -> Block:
             step(index)
         last = step(end)
         bench.wait()
-        return Block(wall_s=_now() - start, device_s=None, last=last)
+        return Block(wall_s=_now() - start, events=(), last=last)
     began, ended = _Event(enable_timing=True), _Event(enable_timing=True)
     start = _now()
     began.record()
@@ -140,7 +153,7 @@ def _time_steps(bench: Bench, first: int, steps: int) -> Block:
     last = step(end)
     ended.record()
     wait_for(bench)
-    return Block(wall_s=_now() - start, device_s=began.elapsed_time(ended) / 1000, last=last)
+    return Block(wall_s=_now() - start, events=((began, ended),), last=last)
 
 
 def _time_cold(bench: Bench, index: int) -> Block:

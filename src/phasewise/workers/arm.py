@@ -28,7 +28,6 @@ class TimedBlock(msgspec.Struct, frozen=True):
     """What a worker says of a block."""
 
     wall_s: Annotated[float, msgspec.Meta(gt=0)]
-    device_s: float | None
 
 
 class Delivered(msgspec.Struct, frozen=True):
@@ -177,11 +176,9 @@ class ArmProcesses:
         answers = self._ask("block", first=first, steps=steps)
         parent_s = time.perf_counter() - start
         blocks = self._parse("block", answers, TimedBlock)
-        sensors = self._ask("sensors")
+        ends = self._ask("end")
         rank, slowest = max(enumerate(blocks), key=lambda block: block[1].wall_s)
-        return {
-            "steps": steps, "parent_s": parent_s, "wall_s": slowest.wall_s, "device_s": slowest.device_s, **sensors[rank],
-        }  # fmt: skip
+        return {"steps": steps, "parent_s": parent_s, "wall_s": slowest.wall_s, **ends[rank]}
 
     def settle(self, steps: int) -> None:
         """Take untimed steps, then load the initial state."""
