@@ -94,8 +94,18 @@ REFUSED = "========= COMPUTE-SANITIZER\n========= Error: device not supported\n"
         (9, MIXED, Outcome.FAIL, "memcheck found 7 errors: Invalid __shared__ write of size 4 bytes"),
         (9, UNPRINTED, Outcome.SKIPPED, "2 errors were not printed, behind 3 refused CUDA calls"),
         (9, "========= COMPUTE-SANITIZER\n", Outcome.FAIL, "memcheck found errors"),
-        (1, RAISED, Outcome.SKIPPED, "could not run (exit status 1): RuntimeError: the shape is unknown"),
-        (255, EARLY, Outcome.SKIPPED, "could not run (exit status 255): ModuleNotFoundError: No module named 'sums'"),
+        (
+            1,
+            RAISED,
+            Outcome.SKIPPED,
+            "the step did not run to its end under compute-sanitizer (exit status 1): RuntimeError: the",
+        ),
+        (
+            255,
+            EARLY,
+            Outcome.SKIPPED,
+            "under compute-sanitizer (exit status 255): ModuleNotFoundError: No module named 'sums'",
+        ),
     ],
 )
 def test_exit_status_and_output_become_a_guard(code, output, outcome, sentence):
@@ -122,14 +132,22 @@ def test_an_absent_tool_is_a_skip_with_its_cure(monkeypatch):
 
 def test_a_tool_is_run_on_one_step_of_the_variant(monkeypatch, tmp_path):
     tool = tmp_path / "compute-sanitizer"
-    tool.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >> {tmp_path}/asked\nprintf '{CLEAN}'\n".replace("\n=", "\\n="))
+    told = f'printf "%s\\n" "$@" "caching ${{PYTORCH_NO_CUDA_MEMORY_CACHING-on}}" > {tmp_path}/"$2"'
+    tool.write_text(f"#!/bin/sh\n{told}\nprintf '{CLEAN}'\n".replace("\n=", "\\n="))
     tool.chmod(0o755)
     monkeypatch.setattr(sanitizer, "find_tool", lambda name: tool)
+    # as one who debugs may have set it
+    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
     guards = run_sanitizer(plan_of(), "product", HERE)
     assert [guard.outcome for guard in guards] == [Outcome.PASS] * 2, guards
-    asked = (tmp_path / "asked").read_text().split("\n")
-    assert asked.count("phasewise.validate.sanitized") == 2
-    assert {"memcheck", "racecheck"} <= set(asked)
+    memory, races = ((tmp_path / name).read_text().split("\n") for name in ("memcheck", "racecheck"))
+    assert "phasewise.validate.sanitized" in memory
+    assert "phasewise.validate.sanitized" in races
+    # shared memory is no allocator's, and a graph is captured only with it
+    assert ("caching 1" in memory, "caching on" in races) == (True, True)
+    # hazards alone tell by whom a kernel was launched
+    assert races[races.index("--racecheck-report") + 1] == "hazard"
+    assert int(races[races.index("--print-limit") + 1]) > 787
 
 
 def test_a_tool_that_hangs_is_given_up_on(monkeypatch, tmp_path):
