@@ -191,3 +191,13 @@ def test_the_next_box_goes_on_from_what_came_back(journey: Path, tmp_path: Path)
         pack(journey / "clone", scratch / "packed", "--from", str(origin))
         done = call_box(scratch / "packed", scratch / "box")
         assert done.returncode == 0 and "Nothing to be done" in done.stdout, done.stdout + done.stderr
+        # as the stage of dvc.yaml begins: what stayed at home is missed by nobody
+        (tree,) = (path for path in scratch.rglob("tree-*") if path.is_dir())
+        listed = subprocess.run(
+            [sys.executable, "-m", "phasewise", "files", "rows", RUN],
+            cwd=tree,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert listed.returncode == 0, listed.stderr

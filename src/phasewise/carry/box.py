@@ -144,6 +144,9 @@ def unpack(folder: Path, archives: Sequence[str], tree: Path) -> None:
     for name in archives:
         with tarfile.open(folder / name) as archive:
             archive.extractall(tree, filter="data")
+    # records to go on from come without their captures and exports
+    for listed in tree.glob("profiles/records/*/*/files.json"):
+        listed.unlink()
 
 
 def run(tree: Path, environment: dict[str, str], targets: Sequence[str], until: float) -> int:
