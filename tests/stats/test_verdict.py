@@ -92,6 +92,15 @@ def test_the_other_comparisons_take_a_claim_back_but_not_the_interval():
     assert status(borderline, adjusted=Chances(differs=0.2, same=1.0)) == ("INCONCLUSIVE", "multiplicity")
 
 
+def test_rounds_that_are_all_beyond_what_processes_do_are_no_chance_among_many():
+    lost = Chances(differs=1.0, same=1.0)
+    assert status(replace(ratio(3.3, half_width=1.2), nearest=math.log(26)), adjusted=lost)[0] == "FASTER"
+    assert status(replace(ratio(-0.8, half_width=1.2), nearest=math.log(26)), adjusted=lost)[0] == "SLOWER"
+    assert status(replace(ratio(3.3, half_width=1.2), nearest=math.log(2.9)), adjusted=lost)[1] == "multiplicity"
+    # alone it is nothing either
+    assert status(replace(ratio(3.3, half_width=3.4), nearest=math.log(26)), adjusted=lost)[0] == "INCONCLUSIVE"
+
+
 def test_multiplicity_is_the_reason_only_where_it_alone_decides():
     lost = Chances(differs=1.0, same=1.0)
     assert status(ratio(0.0, half_width=0.005)) == ("SAME", "within-one-percent")

@@ -99,9 +99,12 @@ def decide_status(
 
 
 def _decide_among(ratio: RatioEstimate, floor: float, adjusted: Chances | None) -> Decision:
-    """What the comparison says alone, as far as it survives the correction for all the others."""
+    """What the comparison says alone, as far as it survives the correction for all the others.
+
+    No chance takes every round beyond what processes do to each other, however many comparisons there are.
+    """
     alone = _decide(ratio, floor, find_chances(ratio))
-    if adjusted is None or alone.status == "INCONCLUSIVE":
+    if adjusted is None or alone.status == "INCONCLUSIVE" or ratio.nearest >= math.log(LEAST_OF_ONE_SET):
         return alone
     among = _decide(ratio, floor, adjusted)
     return _inconclusive("multiplicity") if among.status == "INCONCLUSIVE" else among
