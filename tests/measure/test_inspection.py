@@ -214,9 +214,16 @@ def test_once_a_set_stood_out_all_that_follow_have_passes_over_new_contents(monk
 @pytest.mark.parametrize("operators", [(10, 0, 10), (10, 10, 3)])
 def test_operators_are_counted_again_in_every_set_where_they_tell_of_memory(operators):
     case = run(FakeJudge(), operators=operators)
-    assert Counter(pair.process_set for pair in case.refreshes) == {0: 2, 1: 2, 2: 2}
+    assert Counter(pair.process_set for pair in case.refreshes) == {0: 8, 1: 8, 2: 8}
     refusal = find_refusal(case)
     assert refusal is not None and refusal.reason is Reason.REMEMBERS
+
+
+def test_who_has_more_work_with_some_contents_than_with_others_is_not_taken_for_one_that_remembers():
+    told, untold = (12, 12, 10), (10, 10, 12)
+    case = run(FakeJudge(), operators=(*told, *told, *untold))
+    assert Counter(pair.process_set for pair in case.refreshes) == {0: 3, 1: 3, 2: 3}
+    assert find_refusal(case) is None
 
 
 def test_a_variant_whose_result_is_wrong_right_after_new_contents_have_arrived_is_asked_for_nothing_more():
