@@ -270,6 +270,11 @@ def test_arrivals_are_timed_in_every_set_while_what_was_saved_is_missing_there()
     assert refusal is not None and refusal.reason is Reason.REMEMBERS
 
 
+def test_what_it_takes_to_collect_garbage_before_a_block_is_missing_from_no_arrival():
+    case = run(FakeJudge(), variant={"collect_s": 50e-3})
+    assert max(one.whole_s for one in case.arrivals) < 5e-3 and find_refusal(case) is None
+
+
 @dataclass
 class WatchedJudge(FakeJudge):
     """Notes how many calls of arms there were before new contents could be seen in their file."""
