@@ -123,6 +123,16 @@ def test_a_short_block_has_a_start_that_no_program_saves() -> None:
     assert reason(make(speed=100, arrivals=arrive(own=4.9e-3, parent=5e-3))) is Reason.REMEMBERS
 
 
+def test_long_blocks_in_which_others_had_their_turns_do_not_tell_what_a_short_pass_would_save():
+    """To ask for a block and to be told of its end takes 0.5 ms here, and 0.3 ms the parent's step, which takes 2 ms in long blocks."""
+    asked = arrive(own=0.53e-3, parent=0.8e-3)
+    assert reason(make(speed=10, arrivals=asked)) is Reason.REMEMBERS
+    told = [msgspec.structs.replace(one, steps_s=0.3e-3) for one in asked]
+    assert reason(make(speed=10, arrivals=told)) is None
+    late = [msgspec.structs.replace(one, steps_s=0.3e-3) for one in arrive(own=0.78e-3, parent=0.8e-3)]
+    assert reason(make(speed=10, arrivals=late)) is Reason.REMEMBERS
+
+
 def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
     wrong = Inspection(arm="variant", process_set=1, is_known=True, worst=7.0, wrong="output 'y': it is off")
     found = find_refusal(make(inspections=[wrong]))

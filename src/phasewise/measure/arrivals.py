@@ -6,6 +6,7 @@ Counted operators miss code beside torch, and no worker's clock sees work that i
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from phasewise.judge.case import Judge
 from phasewise.measure.inspection import (
@@ -28,6 +29,17 @@ from phasewise.workers.arm import Delivered
 PASS_S = 1e-3
 # passes of each arm; the fastest counts
 TIMES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passed:
+    """What was handed over to an arm and back."""
+
+    whole_s: float
+    # of the steps between, by the arm's clock
+    steps_s: float
+    # what it delivered
+    told: list[Delivered]
 
 
 def time_arrivals(sampling: Sampling) -> None:
@@ -64,7 +76,7 @@ def time_arrivals(sampling: Sampling) -> None:
 
 def _time_pass(sampling: Sampling, judge: Judge, steps: int) -> dict[str, list[Delivered]]:
     """Time a pass of each arm over the same new contents; what they delivered."""
-    handing = {arm: _hand_over(sampling, judge, arm, steps, steps_between=0)[0] for arm in (PARENT, VARIANT)}
+    handing = {arm: _hand_over(sampling, judge, arm, steps, steps_between=0).whole_s for arm in (PARENT, VARIANT)}
     if sampling.logs[VARIANT].entrant.shares_hooks:
         # what it takes beyond that is work of its own
         handing[VARIANT] = min(handing.values())
@@ -75,24 +87,25 @@ def _time_pass(sampling: Sampling, judge: Judge, steps: int) -> dict[str, list[D
         # a program with many objects takes longer to collect garbage, which is no part of a block either
         sampling.drivers[arm].settle(0)
         wake(sampling, arm, steps)
-        whole_s, told[arm] = _hand_over(sampling, judge, arm, steps, steps_between=steps)
+        passed = _hand_over(sampling, judge, arm, steps, steps_between=steps)
+        told[arm] = passed.told
         sampling.arrivals.append(
-            Arrival(arm=arm, process_set=sampling.process_set, steps=steps, whole_s=whole_s, handing_s=handing[arm])
-        )
+            Arrival(
+                arm=arm, process_set=sampling.process_set, steps=steps, whole_s=passed.whole_s, handing_s=handing[arm],
+                steps_s=passed.steps_s,
+            )
+        )  # fmt: skip
     return told
 
 
 def _hand_over(
     sampling: Sampling, judge: Judge, arm: str, entries: int, *, steps_between: int
-) -> tuple[float, list[Delivered]]:
-    """Seconds in which the ring's contents are written where an arm can see them, and it takes them in, makes `steps_between` steps and
-    delivers; and what it delivered.
-    """
+) -> Passed:
+    """Write the ring's contents where an arm can see them, and have it take them in, make `steps_between` steps and deliver."""
     driver, now = sampling.drivers[arm], sampling.tools.now
     start = now()
     judge.put(range(entries))
     judge.rewrite([driver], range(entries))
-    if steps_between:
-        driver.block_at_once(steps_between)
+    steps_s = float(driver.block_at_once(steps_between)["wall_s"]) if steps_between else 0.0
     told = driver.deliver()
-    return now() - start, told
+    return Passed(whole_s=now() - start, steps_s=steps_s, told=told)

@@ -162,8 +162,9 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
                 continue
             base_s = theirs.whole_s - theirs.handing_s
             taken_s = own.whole_s - min(own.handing_s, MOST_HANDING * theirs.handing_s)
-            # long blocks are disturbed more, and a short one also has a start and an end, which no program saves
-            work_s = min(base_s, steps * theirs_s)
+            # long blocks are disturbed more: on a busy machine others have their turns in each of them, and in the fastest pass nobody has.
+            # A short one also has a start and an end, which no program saves
+            work_s = min(base_s, steps * theirs_s, math.inf if theirs.steps_s is None else theirs.steps_s)
             saved = work_s * (1 - own_s / theirs_s)
             missing = saved - (base_s - taken_s)
             is_late = saved > 0 and missing > max(MISSING_SHARE * work_s, MISSING_S)
@@ -185,8 +186,9 @@ def _find_fastest(arrivals: Sequence[Arrival], arm: str, steps: int) -> Arrival 
     here = [one for one in arrivals if one.arm == arm and one.steps == steps]
     if not here:
         return None
+    steps_s = min((one.steps_s for one in here if one.steps_s is not None), default=None)
     whole_s, handing_s = min(one.whole_s for one in here), min(one.handing_s for one in here)
-    return msgspec.structs.replace(here[0], whole_s=whole_s, handing_s=handing_s)
+    return msgspec.structs.replace(here[0], whole_s=whole_s, handing_s=handing_s, steps_s=steps_s)
 
 
 def _is_telling(pair: Refresh) -> bool:
