@@ -98,9 +98,7 @@ def _time_pass(sampling: Sampling, judge: Judge, steps: int) -> dict[str, list[D
     return told
 
 
-def _hand_over(
-    sampling: Sampling, judge: Judge, arm: str, entries: int, *, steps_between: int
-) -> Passed:
+def _hand_over(sampling: Sampling, judge: Judge, arm: str, entries: int, *, steps_between: int) -> Passed:
     """Write the ring's contents where an arm can see them, and have it take them in, make `steps_between` steps and deliver."""
     driver, now = sampling.drivers[arm], sampling.tools.now
     start = now()
