@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import sys
@@ -86,7 +87,8 @@ def works_at_delivery(x, w):
 def fill_in(frame, event, argument):
     if event == "call" and frame.f_code.co_name == "deliver":
         sys.setprofile(None)
-        frame.f_locals["worker"].last = base(*_last[0])
+        worker = frame.f_locals["worker"]
+        worker.block = dataclasses.replace(worker.block, last=base(*_last[0]))
         sys.setprofile(fill_in)
 
 
