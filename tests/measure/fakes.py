@@ -63,6 +63,8 @@ class FakeArm:
     stateful: bool = False
     # to hand results back
     deliver_s: float = 0.0
+    # and up to so much longer, as it falls out
+    deliver_spread_s: float = 0.0
     # to collect garbage before a block
     collect_s: float = 0.0
     # of a step, in one count after the other
@@ -139,7 +141,7 @@ class FakeArm:
 
     def deliver(self, *, outputs: bool = True, state: bool = False) -> list[Delivered]:
         self._call("deliver")
-        self.clock.seconds += self.deliver_s
+        self.clock.seconds += self.deliver_s + self.deliver_spread_s * self.random.random()
         return [Delivered(problem="", slots=[])]
 
     def apply(self, function: str, kind: type) -> list[Any]:

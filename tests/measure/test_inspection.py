@@ -275,6 +275,12 @@ def test_what_it_takes_to_collect_garbage_before_a_block_is_missing_from_no_arri
     assert max(one.whole_s for one in case.arrivals) < 5e-3 and find_refusal(case) is None
 
 
+@pytest.mark.parametrize("arm", ["parent", "variant"])
+def test_arrivals_are_timed_again_while_the_fastest_of_an_arm_differ(arm):
+    case = run(FakeJudge(), **{arm: {"deliver_spread_s": 50e-3}})
+    assert Counter((one.arm, one.process_set) for one in case.arrivals)["parent", 0] > 16
+
+
 @dataclass
 class WatchedJudge(FakeJudge):
     """Notes how many calls of arms there were before new contents could be seen in their file."""

@@ -133,6 +133,18 @@ def test_long_blocks_in_which_others_had_their_turns_do_not_tell_what_a_short_pa
     assert reason(make(speed=10, arrivals=late)) is Reason.REMEMBERS
 
 
+def test_as_much_as_the_parents_own_fastest_passes_differ_by_is_missed_by_nobody():
+    def passes(apart_s):
+        return [
+            Arrival(arm=arm, process_set=number, steps=1, whole_s=2.4e-3 + later * apart * 1e-3, handing_s=4e-4)
+            for number in range(SETS) for later in range(16) for arm, apart in (("parent", apart_s), ("variant", 0.0))
+        ]  # fmt: skip
+
+    assert reason(make(speed=10, arrivals=passes(0.0))) is Reason.REMEMBERS
+    assert reason(make(speed=10, arrivals=passes(0.8))) is Reason.REMEMBERS
+    assert reason(make(speed=10, arrivals=passes(1.0))) is None
+
+
 def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
     wrong = Inspection(arm="variant", process_set=1, is_known=True, worst=7.0, wrong="output 'y': it is off")
     found = find_refusal(make(inspections=[wrong]))

@@ -37,6 +37,9 @@ MISSING_SHARE = 0.5
 MISSING_S = 2e-4
 # where this share is missing one set is enough
 MISSING_GROSS = 0.75
+# so many of the fastest passes agree, to MISSING_S or to this share, before a time is known
+REPEATED = 3
+AGREED = 0.1
 # time to hand over is left out up to so many times the parent's: a hook may touch what it is given as many times (bench/hooks.py)
 MOST_HANDING = 16
 # a step of a long block takes at least this part of a step of a short one
@@ -167,7 +170,9 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
             work_s = min(base_s, steps * theirs_s, math.inf if theirs.steps_s is None else theirs.steps_s)
             saved = work_s * (1 - own_s / theirs_s)
             missing = saved - (base_s - taken_s)
-            is_late = saved > 0 and missing > max(MISSING_SHARE * work_s, MISSING_S)
+            # the variant's own may be apart because it wants them to be
+            noise_s = _find_gap([one.whole_s for one in here if one.arm == "parent" and one.steps == steps])
+            is_late = saved > 0 and missing > max(MISSING_SHARE * work_s, MISSING_S, noise_s)
             passes.append((is_late, missing > MISSING_GROSS * work_s, saved, missing))
         if passes:
             found.append(max(passes))
@@ -179,6 +184,19 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
         f"its steps in long blocks would save {saved * 1e3:.3g} ms, of which {missing * 1e3:.3g} ms are missing from when new contents arrive "
         "until results are delivered"
     )
+
+
+def is_unsettled(arrivals: Sequence[Arrival], number: int, steps: int) -> bool:
+    """Whether the fastest passes of so many steps in a set do not agree, in either arm."""
+    here = [one for one in arrivals if one.process_set == number and one.steps == steps]
+    times_s = [[one.whole_s for one in here if one.arm == arm] for arm in ("parent", "variant")]
+    return any(_find_gap(times) > max(MISSING_S, AGREED * min(times)) for times in times_s)
+
+
+def _find_gap(times_s: Sequence[float]) -> float:
+    """Seconds between the fastest and the last of the fastest few; 0 for fewer than eight times."""
+    ordered = sorted(times_s)
+    return ordered[min(REPEATED - 1, len(ordered) // 8)] - ordered[0]
 
 
 def _find_fastest(arrivals: Sequence[Arrival], arm: str, steps: int) -> Arrival | None:
