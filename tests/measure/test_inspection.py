@@ -306,7 +306,7 @@ def test_a_variant_can_see_new_contents_only_while_they_are_handed_to_it():
     assert len(judge.seen_at) * 2 == len(case.arrivals) > 0
     # it was woken up before that
     assert all(clock.calls[at][:2] == ("variant", "refresh") for at in judge.seen_at)
-    assert all(clock.calls[at - 1][:2] == ("variant", "block") for at in judge.seen_at)
+    assert all(clock.calls[at - 1][:2] == ("variant", "deliver") for at in judge.seen_at)
 
 
 def test_arrivals_of_short_steps_are_timed_of_one_and_of_several():

@@ -97,7 +97,8 @@ def _time_pass(sampling: Sampling, judge: Judge, steps: int) -> dict[str, list[D
     for arm in (VARIANT, PARENT):
         # a program with many objects takes longer to collect garbage, which is no part of a block either
         sampling.drivers[arm].settle(0)
-        wake(sampling, arm, steps)
+        if wake(sampling, arm, steps):
+            _rehearse(sampling, judge, arm, steps)
         passed = _hand_over(sampling, judge, arm, steps, steps_between=steps)
         told[arm] = passed.told
         sampling.arrivals.append(
@@ -107,6 +108,14 @@ def _time_pass(sampling: Sampling, judge: Judge, steps: int) -> dict[str, list[D
             )
         )  # fmt: skip
     return told
+
+
+def _rehearse(sampling: Sampling, judge: Judge, arm: str, steps: int) -> None:
+    """A pass over the old contents: collecting garbage has put other memory into the caches."""
+    driver = sampling.drivers[arm]
+    judge.rewrite([driver], range(steps))
+    driver.block_at_once(steps)
+    driver.deliver()
 
 
 def _hand_over(sampling: Sampling, judge: Judge, arm: str, entries: int, *, steps_between: int) -> Passed:

@@ -235,12 +235,14 @@ def _time_pass(sampling: Sampling, judge: Judge, arm: str, steps: int) -> float:
     return float(driver.block(steps, 0, 0)["wall_s"])
 
 
-def wake(sampling: Sampling, arm: str, steps: int) -> None:
-    """Step over the old contents for a while, unless the pass that follows is longer."""
+def wake(sampling: Sampling, arm: str, steps: int) -> bool:
+    """Step over the old contents for a while, unless the pass that follows is longer; whether it is not."""
     warmed = sampling.logs[arm].warmed
     assert warmed is not None
-    if steps * warmed.step_s < WAKING_S:
+    is_short = steps * warmed.step_s < WAKING_S
+    if is_short:
         sampling.drivers[arm].block(math.ceil(WAKING_S / warmed.step_s), 0, 0)
+    return is_short
 
 
 def _count_rounds(sampling: Sampling) -> int:
