@@ -38,7 +38,7 @@ def build(switches, inputs, case, shape, device):
     if mode == "telling":
         with open("caches.txt", "a") as file:
             print(os.environ.get("TORCHINDUCTOR_CACHE_DIR", "shared"), file=file)
-    if mode == "litters":
+    if mode in ("litters", "toggles"):
         def tell(phase, found):
             with open("collected.txt", "a") as file:
                 print(*(frame.name for frame in traceback.extract_stack()), file=file)
@@ -61,7 +61,7 @@ def build(switches, inputs, case, shape, device):
             os.abort()
         if mode == "hangs" and calls["step"] == 3:
             time.sleep(600)
-        if mode == "litters":
+        if mode in ("litters", "toggles"):
             for _ in range(2000):
                 node = []
                 node.append(node)
@@ -76,6 +76,14 @@ def build(switches, inputs, case, shape, device):
     def load(state):
         weight.copy_(state["weight"])
 
+    if mode == "toggles":
+        def toggle(placed):
+            gc.disable()
+            try:
+                return step(placed)
+            finally:
+                gc.enable()
+        return Program(step=toggle)
     if mode == "restored":
         def step(placed):
             weight.mul_(1.01)

@@ -23,7 +23,7 @@ CHEATS = {
     "stale_output": ("fresh-inputs", "the same in steps 0 and 1"),
     "cached_by_identity": ("same-batch-memory", "cached by identity"),
     "cached_by_address": ("same-placed-memory", "cached by address"),
-    "cached_by_content": ("outputs-poisoned", "kept, not computed"),
+    "cached_by_content": ("outputs-poisoned", "kept, not computed; return a copy"),
     "mutated_input": ("inputs-unchanged", "changed the canonical batch in x"),
     "background_thread": ("outputs-waited-for", "threads are not waited for"),
     "unrepeatable_reading": ("outputs-waited-for", "does not repeat its bits"),

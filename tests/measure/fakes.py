@@ -63,6 +63,10 @@ class FakeArm:
     stateful: bool = False
     # to hand results back
     deliver_s: float = 0.0
+    # and up to so much longer, as it falls out
+    deliver_spread_s: float = 0.0
+    # to collect garbage before a block
+    collect_s: float = 0.0
     # of a step, in one count after the other
     operators: tuple[int, ...] = (10,)
     # what is found in its hooks
@@ -104,10 +108,15 @@ class FakeArm:
         }
 
     def block(self, steps: int, settle: int, first: int = 0) -> dict[str, Any]:
+        self.settle(settle)
+        return self.block_at_once(steps, first)
+
+    def settle(self, steps: int) -> None:
+        self.clock.seconds += self.collect_s + sum(self._step() for _ in range(steps))
+
+    def block_at_once(self, steps: int, first: int = 0) -> dict[str, Any]:
         self._call("block", steps)
         self.blocks += 1
-        for _ in range(settle):
-            self.clock.seconds += self._step()
         wall = steps * self.step_s * self.factor * (1.0 + self.random.gauss(0, self.noise))
         self.clock.seconds += wall
         return {"steps": steps, "wall_s": wall, **self.sensors(self.blocks)}
@@ -132,7 +141,7 @@ class FakeArm:
 
     def deliver(self, *, outputs: bool = True, state: bool = False) -> list[Delivered]:
         self._call("deliver")
-        self.clock.seconds += self.deliver_s
+        self.clock.seconds += self.deliver_s + self.deliver_spread_s * self.random.random()
         return [Delivered(problem="", slots=[])]
 
     def apply(self, function: str, kind: type) -> list[Any]:

@@ -214,9 +214,16 @@ def test_once_a_set_stood_out_all_that_follow_have_passes_over_new_contents(monk
 @pytest.mark.parametrize("operators", [(10, 0, 10), (10, 10, 3)])
 def test_operators_are_counted_again_in_every_set_where_they_tell_of_memory(operators):
     case = run(FakeJudge(), operators=operators)
-    assert Counter(pair.process_set for pair in case.refreshes) == {0: 2, 1: 2, 2: 2}
+    assert Counter(pair.process_set for pair in case.refreshes) == {0: 8, 1: 8, 2: 8}
     refusal = find_refusal(case)
     assert refusal is not None and refusal.reason is Reason.REMEMBERS
+
+
+def test_who_has_more_work_with_some_contents_than_with_others_is_not_taken_for_one_that_remembers():
+    told, untold = (12, 12, 10), (10, 10, 12)
+    case = run(FakeJudge(), operators=(*told, *told, *untold))
+    assert Counter(pair.process_set for pair in case.refreshes) == {0: 3, 1: 3, 2: 3}
+    assert find_refusal(case) is None
 
 
 def test_a_variant_whose_result_is_wrong_right_after_new_contents_have_arrived_is_asked_for_nothing_more():
@@ -263,6 +270,17 @@ def test_arrivals_are_timed_in_every_set_while_what_was_saved_is_missing_there()
     assert refusal is not None and refusal.reason is Reason.REMEMBERS
 
 
+def test_what_it_takes_to_collect_garbage_before_a_block_is_missing_from_no_arrival():
+    case = run(FakeJudge(), variant={"collect_s": 50e-3})
+    assert max(one.whole_s for one in case.arrivals) < 5e-3 and find_refusal(case) is None
+
+
+@pytest.mark.parametrize("arm", ["parent", "variant"])
+def test_arrivals_are_timed_again_while_the_fastest_of_an_arm_differ(arm):
+    case = run(FakeJudge(), **{arm: {"deliver_spread_s": 50e-3}})
+    assert Counter((one.arm, one.process_set) for one in case.arrivals)["parent", 0] > 16
+
+
 @dataclass
 class WatchedJudge(FakeJudge):
     """Notes how many calls of arms there were before new contents could be seen in their file."""
@@ -288,7 +306,7 @@ def test_a_variant_can_see_new_contents_only_while_they_are_handed_to_it():
     assert len(judge.seen_at) * 2 == len(case.arrivals) > 0
     # it was woken up before that
     assert all(clock.calls[at][:2] == ("variant", "refresh") for at in judge.seen_at)
-    assert all(clock.calls[at - 1][:2] == ("variant", "block") for at in judge.seen_at)
+    assert all(clock.calls[at - 1][:2] == ("variant", "deliver") for at in judge.seen_at)
 
 
 def test_arrivals_of_short_steps_are_timed_of_one_and_of_several():

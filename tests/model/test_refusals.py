@@ -123,6 +123,28 @@ def test_a_short_block_has_a_start_that_no_program_saves() -> None:
     assert reason(make(speed=100, arrivals=arrive(own=4.9e-3, parent=5e-3))) is Reason.REMEMBERS
 
 
+def test_long_blocks_in_which_others_had_their_turns_do_not_tell_what_a_short_pass_would_save():
+    """To ask for a block and to be told of its end takes 0.5 ms here, and 0.3 ms the parent's step, which takes 2 ms in long blocks."""
+    asked = arrive(own=0.53e-3, parent=0.8e-3)
+    assert reason(make(speed=10, arrivals=asked)) is Reason.REMEMBERS
+    told = [msgspec.structs.replace(one, steps_s=0.3e-3) for one in asked]
+    assert reason(make(speed=10, arrivals=told)) is None
+    late = [msgspec.structs.replace(one, steps_s=0.3e-3) for one in arrive(own=0.78e-3, parent=0.8e-3)]
+    assert reason(make(speed=10, arrivals=late)) is Reason.REMEMBERS
+
+
+def test_as_much_as_the_parents_own_fastest_passes_differ_by_is_missed_by_nobody():
+    def passes(apart_s):
+        return [
+            Arrival(arm=arm, process_set=number, steps=1, whole_s=2.4e-3 + later * apart * 1e-3, handing_s=4e-4)
+            for number in range(SETS) for later in range(16) for arm, apart in (("parent", apart_s), ("variant", 0.0))
+        ]  # fmt: skip
+
+    assert reason(make(speed=10, arrivals=passes(0.0))) is Reason.REMEMBERS
+    assert reason(make(speed=10, arrivals=passes(0.8))) is Reason.REMEMBERS
+    assert reason(make(speed=10, arrivals=passes(1.0))) is None
+
+
 def test_a_timed_result_that_is_wrong_is_refused_in_its_own_words():
     wrong = Inspection(arm="variant", process_set=1, is_known=True, worst=7.0, wrong="output 'y': it is off")
     found = find_refusal(make(inspections=[wrong]))

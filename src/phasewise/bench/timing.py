@@ -79,7 +79,8 @@ def settle(bench: Bench, steps: int) -> None:
 def time_block(bench: Bench, first: int, steps: int, barrier: Callable[[], None]) -> Block:
     """`steps` steps from number `first`, host to host. Cold steps are timed one by one, the flush between them left out.
 
-    Garbage is collected again once `collect_again` is called: what the steps left would hold up the answer.
+    Garbage is collected again once `collect_again` is called: what the steps left would hold up the answer, also where they have
+    turned its collection on.
     """
     gc.disable()
     barrier()
@@ -103,9 +104,12 @@ def time_singles(bench: Bench, count: int, barrier: Callable[[], None]) -> list[
     bench.restore()
     wait_for(bench)
     barrier()
-    if bench.flush is not None:
-        return [_time_cold(bench, index).wall_s for index in range(count)]
-    return [_time_steps(bench, index, 1).wall_s for index in range(count)]
+    found = []
+    for index in range(count):
+        single = _time_steps(bench, index, 1) if bench.flush is None else _time_cold(bench, index)
+        found.append(single.wall_s)
+        collect_again()
+    return found
 
 
 def time_placing(bench: Bench, count: int) -> list[float]:
@@ -136,7 +140,9 @@ def measure_energy(bench: Bench, steps: int, gpu: Gpu, barrier: Callable[[], Non
 
 
 def _time_steps(bench: Bench, first: int, steps: int) -> Block:
-    """Nothing is pending at the start, and nothing at the end. Only the last result is kept: those before it take no memory."""
+    """Nothing is pending at the start, and nothing at the end, when no garbage is collected any more. Only the last result is kept: those
+    before it take no memory.
+    """
     step, end = bench.step, first + steps - 1
     if bench.device.type != "cuda":
         start = _now()
@@ -144,7 +150,9 @@ def _time_steps(bench: Bench, first: int, steps: int) -> Block:
             step(index)
         last = step(end)
         bench.wait()
-        return Block(wall_s=_now() - start, events=(), last=last)
+        wall_s = _now() - start
+        gc.disable()
+        return Block(wall_s=wall_s, events=(), last=last)
     began, ended = _Event(enable_timing=True), _Event(enable_timing=True)
     start = _now()
     began.record()
@@ -153,7 +161,9 @@ def _time_steps(bench: Bench, first: int, steps: int) -> Block:
     last = step(end)
     ended.record()
     wait_for(bench)
-    return Block(wall_s=_now() - start, events=((began, ended),), last=last)
+    wall_s = _now() - start
+    gc.disable()
+    return Block(wall_s=wall_s, events=((began, ended),), last=last)
 
 
 def _time_cold(bench: Bench, index: int) -> Block:

@@ -21,7 +21,7 @@ AGAIN = {
 }
 CHEATS = {
     Reason.WRONG_WHEN_TIMED: "compute each result from its own inputs, at every call",
-    Reason.REMEMBERS: "compute each result anew: what was seen before may not be cheaper",
+    Reason.REMEMBERS: "compute each result anew in the step, and give it contiguous: what was seen before may not be cheaper, and a view is copied at delivery",
     Reason.STOPWATCH: "leave clocks and synchronisation alone",
     Reason.SKIPS_STEPS: "do the whole work in every call",
 }

@@ -28,7 +28,8 @@ REFRESH_ROUNDS = 4
 PAIRS = 8
 # a set after the first has them with this chance, since they take as long as its rounds; no program can tell which sets have them
 DRAWN_SETS = 0.5
-# where operators are counted, which knows no noise
+# where operators are counted, which knows no noise, there is time for two, and one is made. While all tell of memory there are more, up to PAIRS:
+# where work depends on the contents, new ones take more of it than others in up to half of the pairs, and in all of eight once in 256 times
 COUNTED_PAIRS = 2
 # passes in a row whose operators are counted together
 MANY = 4
@@ -180,8 +181,8 @@ def _looks_again(sampling: Sampling, judge: Judge, *, is_last: bool) -> bool:
 
 def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmProcesses) -> None:
     """A pass over new contents, and one over the same contents written once more: whoever keeps results is faster on the second."""
-    pairs = COUNTED_PAIRS if judge.device == "cpu" else PAIRS
-    count = min(judge.steps, _count_affordable(sampling, judge, passes=WARM_PASSES + 2 * pairs))
+    planned = COUNTED_PAIRS if judge.device == "cpu" else PAIRS
+    count = min(judge.steps, _count_affordable(sampling, judge, passes=WARM_PASSES + 2 * planned))
     if count == 0:
         return
     # after the last round nothing was replaced
@@ -189,7 +190,7 @@ def _compare_refreshes(sampling: Sampling, judge: Judge, driver: ArmProcesses) -
     for _ in range(WARM_PASSES - replaced):
         judge.fill([driver], dict.fromkeys(range(count)))
         driver.block(count, 0, 0)
-    for _ in range(pairs):
+    for _ in range(PAIRS):
         if judge.device != "cpu":
             sampling.refreshes.append(_time_passes(sampling, judge, count))
             continue
@@ -234,12 +235,14 @@ def _time_pass(sampling: Sampling, judge: Judge, arm: str, steps: int) -> float:
     return float(driver.block(steps, 0, 0)["wall_s"])
 
 
-def wake(sampling: Sampling, arm: str, steps: int) -> None:
-    """Step over the old contents for a while, unless the pass that follows is longer."""
+def wake(sampling: Sampling, arm: str, steps: int) -> bool:
+    """Step over the old contents for a while, unless the pass that follows is longer; whether it is not."""
     warmed = sampling.logs[arm].warmed
     assert warmed is not None
-    if steps * warmed.step_s < WAKING_S:
+    is_short = steps * warmed.step_s < WAKING_S
+    if is_short:
         sampling.drivers[arm].block(math.ceil(WAKING_S / warmed.step_s), 0, 0)
+    return is_short
 
 
 def _count_rounds(sampling: Sampling) -> int:

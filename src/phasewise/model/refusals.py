@@ -37,6 +37,9 @@ MISSING_SHARE = 0.5
 MISSING_S = 2e-4
 # where this share is missing one set is enough
 MISSING_GROSS = 0.75
+# so many of the fastest passes agree, to MISSING_S or to this share, before a time is known
+REPEATED = 3
+AGREED = 0.1
 # time to hand over is left out up to so many times the parent's: a hook may touch what it is given as many times (bench/hooks.py)
 MOST_HANDING = 16
 # a step of a long block takes at least this part of a step of a short one
@@ -162,11 +165,14 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
                 continue
             base_s = theirs.whole_s - theirs.handing_s
             taken_s = own.whole_s - min(own.handing_s, MOST_HANDING * theirs.handing_s)
-            # long blocks are disturbed more, and a short one also has a start and an end, which no program saves
-            work_s = min(base_s, steps * theirs_s)
+            # long blocks are disturbed more: on a busy machine others have their turns in each of them, and in the fastest pass nobody has.
+            # A short one also has a start and an end, which no program saves
+            work_s = min(base_s, steps * theirs_s, math.inf if theirs.steps_s is None else theirs.steps_s)
             saved = work_s * (1 - own_s / theirs_s)
             missing = saved - (base_s - taken_s)
-            is_late = saved > 0 and missing > max(MISSING_SHARE * work_s, MISSING_S)
+            # the variant's own may be apart because it wants them to be
+            noise_s = _find_gap([one.whole_s for one in here if one.arm == "parent" and one.steps == steps])
+            is_late = saved > 0 and missing > max(MISSING_SHARE * work_s, MISSING_S, noise_s)
             passes.append((is_late, missing > MISSING_GROSS * work_s, saved, missing))
         if passes:
             found.append(max(passes))
@@ -180,13 +186,27 @@ def find_late_work(measured: CaseMeasurement, arm: str, least_sets: int) -> str:
     )
 
 
+def is_unsettled(arrivals: Sequence[Arrival], number: int, steps: int) -> bool:
+    """Whether the fastest passes of so many steps in a set do not agree, in either arm."""
+    here = [one for one in arrivals if one.process_set == number and one.steps == steps]
+    times_s = [[one.whole_s for one in here if one.arm == arm] for arm in ("parent", "variant")]
+    return any(_find_gap(times) > max(MISSING_S, AGREED * min(times)) for times in times_s)
+
+
+def _find_gap(times_s: Sequence[float]) -> float:
+    """Seconds between the fastest and the last of the fastest few; 0 for fewer than eight times."""
+    ordered = sorted(times_s)
+    return ordered[min(REPEATED - 1, len(ordered) // 8)] - ordered[0]
+
+
 def _find_fastest(arrivals: Sequence[Arrival], arm: str, steps: int) -> Arrival | None:
     """The shortest of each time, of passes of so many steps: disturbances make both longer."""
     here = [one for one in arrivals if one.arm == arm and one.steps == steps]
     if not here:
         return None
+    steps_s = min((one.steps_s for one in here if one.steps_s is not None), default=None)
     whole_s, handing_s = min(one.whole_s for one in here), min(one.handing_s for one in here)
-    return msgspec.structs.replace(here[0], whole_s=whole_s, handing_s=handing_s)
+    return msgspec.structs.replace(here[0], whole_s=whole_s, handing_s=handing_s, steps_s=steps_s)
 
 
 def _is_telling(pair: Refresh) -> bool:

@@ -122,6 +122,8 @@ class Arrival(Record, frozen=True, kw_only=True):
     whole_s: Seconds
     # to hand both over once more, with no step between
     handing_s: Seconds
+    # of the steps alone, by the process's own clock; None in older records
+    steps_s: Seconds | None = None
 
 
 class ShortBlock(Record, frozen=True, kw_only=True):

@@ -65,7 +65,9 @@ def outputs_poisoned(trial: Trial, steps: Sequence[Held]) -> Guard:
     trial.case.restore()
     problem = trial.unlike_first(trial.step(trial.batch(0)), 0)
     return guard(
-        "outputs-poisoned", problem and f"after its results were overwritten, {problem}: they are kept, not computed"
+        "outputs-poisoned",
+        problem
+        and f"after its results were overwritten, {problem}: they are kept, not computed; return a copy of memory that is read again",
     )
 
 
