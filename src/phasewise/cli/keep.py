@@ -67,7 +67,7 @@ def run(budget: str | None, gpus: str | None, expect: str | None, arguments: tup
     if gpus is not None:
         pool = parse_gpus(gpus)
         if not name_gpus(pool):
-            raise UserError(f"--gpus {gpus}: no NVIDIA GPU is found here; leave the option out")
+            raise UserError(f"--gpus {gpus}: no NVIDIA GPU is found here; leave the option out, and {POOL} unset")
         # what is planned here and a job that has not taken its own yet see one of them
         os.environ.update({POOL: ",".join(pool), VISIBLE: pool[0]})
         extra += ["--resources", f"turn={len(pool)}"]
