@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
 
-from phasewise.workers.group_end import end_group_with_us
-
 # handed on to the whole group
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# waits for a line from us; without one, we have gone before the command
+GUARD = 'read -r line || kill -KILL "-$1"'
 
 
 def run_in_group(
@@ -27,12 +27,22 @@ def run_in_group(
     child = subprocess.Popen(command, env=environment, process_group=0, stdout=output, stderr=error, pass_fds=kept)
     for file in kept:
         os.close(file)
-    with end_group_with_us(child.pid), _hand_on(child.pid):
+    with _guard(child.pid), _hand_on(child.pid):
         # not reaped yet, so that its number stays that of the group
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         return child.wait()
+
+
+@contextlib.contextmanager
+def _guard(group: int) -> Iterator[None]:
+    """Have a process kill the group if this one ends in here, as only another can when this one is killed."""
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", GUARD, "guard", str(group)], stdin=subprocess.PIPE, start_new_session=True
+    )
+    yield
+    guard.communicate(b"\n")
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phasewise.records.profile import Capture
-from phasewise.workers.group_end import end_group_with_us
+from phasewise.workers.guarded import guard_group
 
 # the NVTX range that `replay` puts around each step
 RANGE = "step"
@@ -49,19 +49,19 @@ def run_tool(
     folder: Path | None = None,
 ) -> Finished:
     """Run a command to its end, or stop it with all that it started after `timeout_s` seconds."""
-    try:
-        process = subprocess.Popen(
-            [str(part) for part in command], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace", env={**os.environ, **(environment or {})},
-            start_new_session=True,
-        )  # fmt: skip
-    except OSError as error:
-        return Finished(None, f"{Path(command[0]).name} cannot be started ({error.strerror})")
-    with end_group_with_us(process.pid):
+    with guard_group() as group:
+        try:
+            process = subprocess.Popen(
+                [str(part) for part in command], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True, errors="replace", env={**os.environ, **(environment or {})},
+                process_group=group,
+            )  # fmt: skip
+        except OSError as error:
+            return Finished(None, f"{Path(command[0]).name} cannot be started ({error.strerror})")
         try:
             output, _ = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(group, signal.SIGKILL)
             output, _ = process.communicate()
             return Finished(None, f"{output}\n{Path(command[0]).name} did not end within {timeout_s:.0f} s")
     return Finished(process.returncode, output)
