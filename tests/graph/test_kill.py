@@ -157,6 +157,6 @@ def test_two_projects_on_one_machine_take_turns_and_both_end_well(tmp_path):
         (project.folder / "run.log").read_text() + (project.folder / "logs/machine/cpu.log").read_text()
         for project in projects
     ]
-    assert any("another run is measuring on this machine; waiting for it" in log for log in logs)
+    assert any("others are at work on this machine; waiting for them" in log for log in logs)
     for project in projects:
         assert len(project.case("sums", "00-baseline", "measure", "rows")["rounds"]) == 3

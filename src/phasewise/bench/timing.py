@@ -95,7 +95,7 @@ def time_block(bench: Bench, first: int, steps: int, barrier: Callable[[], None]
 
 
 def collect_again() -> None:
-    """After a block."""
+    """Undo what the end of a block or of a single step has left off."""
     gc.enable()
 
 

@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
 
+from phasewise.workers.guarded import guard_group
+
 # handed on to the whole group
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# waits for a line from us; without one, we have gone before the command
-GUARD = 'read -r line || kill -KILL "-$1"'
 
 
 def run_in_group(
@@ -24,25 +24,16 @@ def run_in_group(
     lines and errors go, if not to ours; the open files `kept` are its own too, and are closed here once it has them.
     """
     error = None if output is None else subprocess.STDOUT
-    child = subprocess.Popen(command, env=environment, process_group=0, stdout=output, stderr=error, pass_fds=kept)
-    for file in kept:
-        os.close(file)
-    with _guard(child.pid), _hand_on(child.pid):
-        # not reaped yet, so that its number stays that of the group
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        return child.wait()
-
-
-@contextlib.contextmanager
-def _guard(group: int) -> Iterator[None]:
-    """Have a process kill the group if this one ends in here, as only another can when this one is killed."""
-    guard = subprocess.Popen(
-        ["/bin/sh", "-c", GUARD, "guard", str(group)], stdin=subprocess.PIPE, start_new_session=True
-    )
-    yield
-    guard.communicate(b"\n")
+    with guard_group() as group:
+        child = subprocess.Popen(
+            command, env=environment, process_group=group, stdout=output, stderr=error, pass_fds=kept
+        )
+        for file in kept:
+            os.close(file)
+        with _hand_on(group):
+            code = child.wait()
+            os.killpg(group, signal.SIGKILL)
+    return code
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ import contextlib
 import subprocess
 from collections.abc import Iterator
 
-# waits for a line from us; without one, we have gone before the group
-GUARD = "read -r line || kill -KILL 0"
+# waits for a line from us; without one, we have gone before the group. Signals that are meant for the group leave it in place
+GUARD = 'trap "" HUP INT TERM; read -r line || kill -KILL 0'
 
 
 @contextlib.contextmanager

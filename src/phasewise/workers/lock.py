@@ -147,7 +147,7 @@ def _wait_for(
             if len(taken) == count:
                 return sorted(taken, key=gpus.index)
             if time.monotonic() >= reminder:
-                print("another run is measuring on this machine; waiting for it", file=sys.stderr, flush=True)
+                print("others are at work on this machine; waiting for them", file=sys.stderr, flush=True)
                 reminder = time.monotonic() + REMINDER_S
             time.sleep(POLL_S)
 
