@@ -76,7 +76,7 @@ def _peaks(peaks: Peaks | None) -> tuple[Block, ...]:
         ("One node of a CUDA graph", show.time(peaks.graph_node_s)),
         ("One synchronisation", show.time(peaks.sync_s)),
     ]
-    return (Table("Peaks, measured on this machine", columns("Peak", "#Value"), tuple(rows)),)
+    return (Table("Peaks, as last measured on a machine of this model", columns("Peak", "#Value"), tuple(rows)),)
 
 
 def _tools(machine: Machine) -> tuple[Block, ...]:
