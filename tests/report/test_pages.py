@@ -244,14 +244,14 @@ def test_a_phase_is_told_at_a_glance_in_the_first_case_that_it_is_for(left_out: 
 
 @pytest.mark.parametrize(
     ("there", "commands"),
-    [((), "phasewise run"), ((".dvc", "Snakefile"), "dvc pull\nsnakemake --cores all")],
+    [((), "phasewise run"), (("Snakefile",), "snakemake --cores all")],
     ids=["a project of init", "a repository"],
 )
 def test_the_commands_that_make_a_run_again_are_those_of_its_project(
     tmp_path: Path, there: tuple[str, ...], commands: str
 ) -> None:
     for name in there:
-        (tmp_path / name).mkdir() if name == ".dvc" else (tmp_path / name).touch()
+        (tmp_path / name).touch()
     run = Run(WORKLOAD, RUN, make_records().known, layout=Layout(tmp_path))
     told = next(block for block in render_reproduce(run).blocks if isinstance(block, Code))
     assert told.text.split("\n", 1)[1] == commands

@@ -39,8 +39,11 @@ def judge(*reports, found=None, code=9, done=DONE):
 
 
 def replay(reports):
-    """As a captured graph would show them, which torch launches."""
-    frame = "         Host Frame: at::cuda::CUDAGraph::replay() [0xe1a2] in libtorch_cuda.so\n========= "
+    """As a captured graph would show them, which torch launches through the runtime."""
+    frame = (
+        "         Host Frame: cudaGraphLaunch [0x5f1b] in libcudart.so.13\n"
+        "=========         Host Frame: at::cuda::CUDAGraph::replay() [0xe1a2] in libtorch_cuda.so\n========= "
+    )
     return "".join(
         f"{head}kernel launch time\n========={frame}\n"
         for head in (part.split("kernel launch time")[0] for part in reports.split("========= \n")[:-1])
@@ -84,7 +87,7 @@ def test_a_race_beside_others_hazards_is_found(reports):
 
 
 @pytest.mark.parametrize(
-    "launcher", ["sums.so", "my_libcudnn.so", "libcudnn_graph.so.9.py:3", LAUNCHER, "libcudart.so.12"]
+    "launcher", ["sums.so", "my_libcudnn.so", "libcudnn_graph.so.9.py:3", LAUNCHER, "my_libcudart.so.12"]
 )
 def test_a_kernel_that_only_calls_itself_cudnn_accuses(launcher):
     own = ATTENTION.replace("[0x91578] in libcudnn_graph.so.9", f"[0x91578] in {launcher}", 1)
@@ -153,9 +156,36 @@ def test_a_replayed_graph_is_judged_as_its_kernels_outside_of_it(reports):
     assert judge(reports, replay(reports)).outcome is Outcome.PASS
     # nobody is known to have launched it
     assert judge(replay(reports)).outcome is Outcome.FAIL
-    # another instruction of that kernel
-    elsewhere = replay(reports).replace("+0x", "+0x9")
-    assert judge(reports, elsewhere).outcome is Outcome.FAIL
+    # another instruction of that kernel, and another kernel
+    assert judge(reports, replay(reports).replace("+0x", "+0x9")).outcome is Outcome.PASS
+    assert judge(reports, replay(reports).replace("kernel", "another")).outcome is Outcome.FAIL
+    # two kernels of that name
+    own = reports.replace("libcudnn_graph.so.9", "sums.so").replace(LAUNCHER, "sums.so")
+    assert judge(reports, own, replay(reports)).outcome is Outcome.FAIL
+
+
+def test_a_race_in_a_replayed_kernel_of_tritons_is_found():
+    assert judge(TRAINING, replay(TRAINING).replace("WAW", "RAW")).outcome is Outcome.FAIL
+
+
+def test_what_the_runtime_launches_is_of_who_called_it():
+    through = RAW.replace(
+        "Host Frame: sum_rows",
+        "Host Frame: cudaLaunchKernel [0x8e] in libcudart.so.13\n=========         Host Frame: sum_rows",
+    )
+    assert "launched by sums.so" in judge(through).message
+    assert judge(through.replace("sums.so", "libcublasLt.so.13")).outcome is Outcome.PASS
+
+
+def test_the_hazard_that_decides_is_told_first():
+    odd = swap(
+        swap(LOCKSTEP, "0x450", "0x453"),
+        "Current Value : 25, Incoming Value : 33",
+        "Current Value : 25, Incoming Value : 64",
+    )
+    found = judge(LOCKSTEP, LOCKSTEP, odd)
+    assert found.message.startswith("racecheck found 15 hazards: WAW in weigh_kernel")
+    assert found.message.endswith(", 64 over 25 in byte 0x453")
 
 
 def test_what_was_not_printed_is_not_passed():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 # NVIDIA's libraries, which launch their own kernels only; told by who launched, since any kernel may be called "cudnn_..."
@@ -11,6 +12,8 @@ LIBRARY = re.compile(r"lib(cublas|cudnn|cufft|curand|cusolver|cusparse|cutensor|
 TRITON = re.compile(r"__triton_launcher\S*\.so")
 # also replays captured graphs, of anybody's kernels
 TORCH = re.compile(r"libtorch_cuda\.so")
+# through which others launch
+RUNTIME = re.compile(r"libcuda(rt)?\.so[.\d]*")
 REPORT = re.compile(r"(?=Potential (?:RAW|WAR|WAW) hazard detected)")
 KIND = re.compile(r"Potential (\w+) hazard detected at __shared__ (0x[0-9a-f]+)")
 END = re.compile(r"^=+ *$", re.MULTILINE)
@@ -34,7 +37,10 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True)
 class Hazard:
-    """One byte of shared memory that two threads reach in no fixed order; `launcher` is the file of the innermost host frame, or empty."""
+    """One byte of shared memory that two threads reach in no fixed order.
+
+    `launcher` is the file of the innermost host frame outside CUDA, or empty.
+    """
 
     kind: str
     address_bytes: int
@@ -53,7 +59,8 @@ class Hazard:
     def __str__(self) -> str:
         who = " and ".join(f"{access.does} Thread {access.thread} at {access.place}" for access in self.accesses)
         launched = f", launched by {self.launcher}" if self.launcher else ""
-        return f"{self.kind} in {self.kernel}{launched}: {who}"
+        values = f", {self.values[1]} over {self.values[0]} in byte {self.address_bytes:#x}" if self.values else ""
+        return f"{self.kind} in {self.kernel}{launched}: {who}{values}"
 
 
 def read_hazards(output: str) -> tuple[Hazard, ...]:
@@ -71,54 +78,64 @@ def count_hazards(output: str) -> tuple[int, int] | None:
 
 
 def sort_hazards(hazards: Sequence[Hazard]) -> tuple[tuple[Hazard, ...], tuple[str, ...]]:
-    """Those that accuse the program, and a sentence on each kernel whose hazards accuse nobody."""
+    """Those that accuse the program, what tells most of each kernel first, and a sentence on each kernel whose hazards accuse nobody."""
     accusing: list[Hazard] = []
     excused: list[str] = []
     kernels: dict[str, list[Hazard]] = {}
     for hazard in _name_launchers(hazards):
         kernels.setdefault(hazard.kernel, []).append(hazard)
     for kernel, found in kernels.items():
-        launchers = sorted({hazard.launcher for hazard in found})
-        if all(map(LIBRARY.fullmatch, launchers)):
+        not_library = [hazard for hazard in found if not LIBRARY.fullmatch(hazard.launcher)]
+        not_one_value = _find_other_values(found)
+        if not not_library:
+            launchers = sorted({hazard.launcher for hazard in found})
             excused.append(f"{len(found)} hazards inside {kernel}, a library's kernel ({', '.join(launchers)})")
-        elif all(map(TRITON.fullmatch, launchers)) and _is_one_value(found):
+        elif not not_one_value:
             lines = sorted({match.group(1) for hazard in found if (match := PYTHON_LINE.search(hazard.places[0]))})
             excused.append(
                 f"{len(found)} hazards inside {kernel} at {', '.join(lines)}, where lanes of a warp that reduced one value, each half "
                 "with its own rounding, write it by one instruction (triton-lang/triton#7264)"
             )
         else:
-            accusing.extend(found)
+            # what keeps the kernel from the nearer excuse
+            first = set(not_library if len(not_library) < len(not_one_value) else not_one_value)
+            accusing += sorted(found, key=lambda hazard: hazard not in first)
     return tuple(accusing), tuple(excused)
 
 
 def _read(text: str) -> Hazard:
     """A report that has another form has no launcher, and so accuses."""
-    head, values, frame = KIND.search(text), VALUES.search(text), FRAME.search(text)
+    head, values = KIND.search(text), VALUES.search(text)
     accesses = tuple(
         Access(does=does, thread=(int(x), int(y), int(z)), place=place.strip())
         for does, x, y, z, place in ACCESS.findall(text)
     )
-    is_whole = head is not None and frame is not None and len(accesses) == 2
+    is_whole = head is not None and len(accesses) == 2
+    frames = [re.split(r" in |/", frame)[-1].strip() for frame in FRAME.findall(text)]
     return Hazard(
         kind=text.split(maxsplit=2)[1],
         address_bytes=int(head.group(2), 16) if head else 0,
         accesses=accesses,
         values=tuple(map(int, values.groups())) if values else (),
-        launcher=re.split(r" in |/", frame.group(1))[-1].strip() if is_whole and frame else "",
+        launcher=next((frame for frame in frames if not RUNTIME.fullmatch(frame)), "") if is_whole else "",
     )
 
 
 def _name_launchers(hazards: Sequence[Hazard]) -> list[Hazard]:
-    """A replayed graph has the launchers of the same two instructions outside of it, where they showed a hazard there too."""
-    by_torch = [hazard for hazard in hazards if TORCH.fullmatch(hazard.launcher)]
-    others = [hazard for hazard in hazards if not TORCH.fullmatch(hazard.launcher)]
-    known = {hazard.places: hazard.launcher for hazard in others}
-    return [*others, *(replace(one, launcher=known.get(one.places, one.launcher)) for one in by_torch)]
+    """In a replayed graph a kernel has the launcher that it has outside, where it showed a hazard there too and has one launcher only."""
+    outside: dict[str, set[str]] = {}
+    for hazard in hazards:
+        if not TORCH.fullmatch(hazard.launcher):
+            outside.setdefault(hazard.kernel, set()).add(hazard.launcher)
+    known = {kernel: launchers.pop() for kernel, launchers in outside.items() if len(launchers) == 1}
+    return [
+        replace(one, launcher=known.get(one.kernel, one.launcher)) if TORCH.fullmatch(one.launcher) else one
+        for one in hazards
+    ]
 
 
-def _is_one_value(hazards: Iterable[Hazard]) -> bool:
-    """Whether all hazards of a Triton kernel are halves of lanes that hold one reduced value and differ in its rounding.
+def _find_other_values(hazards: Sequence[Hazard]) -> list[Hazard]:
+    """Those of a kernel that are not halves of Triton's lanes which hold one reduced value and differ in its rounding.
 
     Triton's reduction adds what the lane half a group away holds, then a quarter, and so on. Where the compiler fuses the product
     before it into the first addition, each half of the group rounds the product of the other half only: all lanes of a half
@@ -127,23 +144,33 @@ def _is_one_value(hazards: Iterable[Hazard]) -> bool:
     behind a barrier gets one of the two values. A read that is not behind one is a RAW or WAR hazard: these, two instructions, two
     warps, and values that are no roundings of each other are no such case.
     """
-    middles: dict[str, set[int]] = {}
-    for hazard in hazards:
-        first, second = (access.thread for access in hazard.accesses)
-        is_case = (
-            hazard.kind == "WAW"
-            and len(set(hazard.places)) == 1
-            and PYTHON_LINE.search(hazard.places[0])
-            and first[1:] == second[1:] == (0, 0)
-            and abs(first[0] - second[0]) == 1
-            and first[0] // WARP == second[0] // WARP
-            and _is_rounding(hazard)
-        )
-        if not is_case:
-            return False
-        # the same for all groups of one size: 0b0111 and 0b1000, 0b10111 and 0b11000
-        middles.setdefault(hazard.places[0], set()).add(first[0] ^ second[0])
-    return all(len(sizes) == 1 for sizes in middles.values())
+    middles: dict[str, Counter[int]] = {}
+    for hazard in filter(_is_half, hazards):
+        middles.setdefault(hazard.places[0], Counter())[_find_middle(hazard)] += 1
+    usual = {place: counts.most_common(1)[0][0] for place, counts in middles.items()}
+    return [one for one in hazards if not _is_half(one) or _find_middle(one) != usual[one.places[0]]]
+
+
+def _is_half(hazard: Hazard) -> bool:
+    """Whether two neighbours of a warp write by one instruction what may be two roundings of a number."""
+    if not TRITON.fullmatch(hazard.launcher):
+        return False
+    first, second = (access.thread for access in hazard.accesses)
+    return (
+        hazard.kind == "WAW"
+        and len(set(hazard.places)) == 1
+        and PYTHON_LINE.search(hazard.places[0]) is not None
+        and first[1:] == second[1:] == (0, 0)
+        and abs(first[0] - second[0]) == 1
+        and first[0] // WARP == second[0] // WARP
+        and _is_rounding(hazard)
+    )
+
+
+def _find_middle(hazard: Hazard) -> int:
+    """Where in its group a pair of neighbours is: the same for all groups of one size, as for 0b0111 and 0b1000, 0b10111 and 0b11000."""
+    first, second = (access.thread[0] for access in hazard.accesses)
+    return first ^ second
 
 
 def _is_rounding(hazard: Hazard) -> bool:

@@ -121,5 +121,5 @@ def _files(profile: CaseProfile) -> tuple[Block, ...]:
             for one in profile.captures
         )
         titles = columns("Tool", "File", "#Size", "Note", "Cure")
-        blocks.append(Table("Captures; dvc pull brings the files", titles, files, folded=True))
+        blocks.append(Table("Captures, whose files are not in git", titles, files, folded=True))
     return tuple(blocks)

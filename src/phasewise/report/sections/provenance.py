@@ -179,7 +179,6 @@ def render_reproduce(run: Run) -> Section:
     stack = run.results[0].stack if run.results else None
     lines = [f"git checkout {shlex.quote(show.clean(commits[-1]).removesuffix('+'))}"] if commits else []
     root = run.layout.root if run.layout is not None else None
-    lines += ["dvc pull"] if root is not None and (root / ".dvc").is_dir() else []
     lines += ["snakemake --cores all" if root is not None and (root / "Snakefile").is_file() else "phasewise run"]
     once = [f"phasewise try {_word(run.workload)} {_word(stack)}"] if stack else []
     return Section(

@@ -25,10 +25,10 @@ def render_step(profile: CaseProfile, name: str) -> tuple[Block, ...]:
 
 
 def _trace(trace: Capture) -> tuple[str | Span, ...]:
-    """Where the trace is; it is kept by DVC, so there may be no file yet."""
+    """Where the trace is; git does not hold it, so the file may be elsewhere."""
     return (
-        "The trace of these steps is ", Span(trace.path, code=True, file=f"../../../{trace.path}"), f" ({show.size(trace.bytes)}): ",
-        code("dvc pull"), " brings it, and ui.perfetto.dev opens it.",
+        "The trace of these steps is ", Span(trace.path, code=True, file=f"../../../{trace.path}"), f" ({show.size(trace.bytes)}), ",
+        "not in git; ui.perfetto.dev opens it.",
     )  # fmt: skip
 
 
