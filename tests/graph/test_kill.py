@@ -136,7 +136,10 @@ def test_a_second_run_in_the_same_folder_is_refused_and_the_first_goes_on(projec
     target = "profiles/records/sums/tiny-cpu/00-baseline/validate.json"
     first = start(project, target)
     wait_until(first, (project.folder / "logs/machine/cpu.log").exists)
+    # it could end before the second has started
+    os.killpg(first.pid, signal.SIGSTOP)
     second = project.run(target, check=False)
+    os.killpg(first.pid, signal.SIGCONT)
     assert second.returncode != 0
     assert "another run is at work in this folder; wait until it ends, or stop it" in second.stdout + second.stderr
     assert "Traceback" not in second.stdout + second.stderr
